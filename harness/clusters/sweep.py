@@ -18,7 +18,7 @@ from harness.clusters.nodes import clocks
 from harness.clusters.state import ProcessId, RunState, default_root, load, remove_directory, runs
 from harness.model.backend import CONTAINERS
 from harness.model.errors import BadInput
-from harness.model.scratch import forsaken
+from harness.model.scratch import abandoned
 from harness.model.waiting import wait_for
 
 _END_S = 15.0
@@ -64,7 +64,7 @@ def sweep(root: Path | None = None) -> list[str]:
             with contextlib.suppress(OSError):  # somebody else's
                 remove_directory(path)
     clocks.tidy()
-    for path in forsaken():
+    for path in abandoned():
         shutil.rmtree(path, ignore_errors=True)
     return swept
 

@@ -1,4 +1,4 @@
-"""One broken promise with the exact records."""
+"""Findings: broken promises with the exact records."""
 
 from __future__ import annotations
 
@@ -8,47 +8,47 @@ from typing import Any
 
 
 class Kind(StrEnum):
-    """Names of broken promises: the same in code, files and pages."""
+    """Kinds of broken promises. The names are the same in code, files and pages."""
 
-    LOST = "lost"  # acknowledged, and the read after healing passed the place without it
-    VANISHED = "vanished"  # a reader saw it (whatever its outcome), and it is gone
+    LOST = "lost"  # acknowledged, and the read after healing passed its offset without it
+    VANISHED = "vanished"  # a reader received it (whatever its outcome), and it is no longer in the log
     DUPLICATED = "duplicated"  # one record at two offsets
     REORDERED = "reordered"  # within one stream, a later sequence at a lower offset
     CORRUPT = "corrupt"  # the payload is not what was sent
-    WRONG_ACK_OFFSET = "wrong_ack_offset"  # the release's own client was told another offset than the record stands at
+    WRONG_ACK_OFFSET = "wrong_ack_offset"  # the release's own client got another offset than the record has
     MISROUTED = "misrouted"  # right record, wrong topic or partition
     PHANTOM = "phantom"  # never sent, or refused
     CONFLICTING = "conflicting"  # two readers, different records at one offset
     ABORTED_READ = "aborted_read"  # read_committed returned a record of an aborted transaction
-    TORN_TRANSACTION = "torn_transaction"  # a part of a transaction is visible, the rest is not
+    TORN_TRANSACTION = "torn_transaction"  # one part of a transaction is visible, another part is not
     SKIPPED_READ = "skipped_read"  # a reader passed over a record that was there
     COMMIT_REGRESSED = "commit_regressed"  # the group's offset is below its last acknowledged commit
-    LOG_START = "log_start"  # moved further than retention, DeleteRecords or deletion allow
-    OFFSET_LOOKUP = "offset_lookup"  # asked for the first record of a time, a leader names another
-    EPOCH_LOOKUP = "epoch_lookup"  # asked where a leader epoch ended, a leader names another offset than its log has
+    LOG_START = "log_start"  # the log start moved further than retention, DeleteRecords or deletion allow
+    OFFSET_LOOKUP = "offset_lookup"  # a leader names the wrong offset for a time
+    EPOCH_LOOKUP = "epoch_lookup"  # a leader names the wrong end offset of a leader epoch
     REPLICA_DIVERGENCE = "replica_divergence"  # a replica's copy below the high watermark differs
     HANGING_TRANSACTION = "hanging_transaction"  # last stable offset stuck beyond timeout and clean-up
-    NOT_RECOVERED = "not_recovered"  # everything is up, nothing progresses
-    UNAVAILABLE = "unavailable"  # enough replicas in sync, a leader that serves others, and not one ack for long
-    ADMIN_LOST = "admin_lost"  # an acknowledged operation of an admin is not to be seen
-    ADMIN_RESURRECTED = "admin_resurrected"  # what an acknowledged operation undid is there again
-    ADMIN_PHANTOM = "admin_phantom"  # a state of the metadata that nobody asked for, or that was refused
-    METADATA_DIVERGENCE = "metadata_divergence"  # nodes tell different things of the metadata, long after healing
-    TIER_GAP = "tier_gap"  # deleted by brokers, and in no finished copy of the remote tier
-    TIER_OBJECT = "tier_object"  # an object of a finished copy is missing, cut off or changed
-    TIER_STATE = "tier_state"  # a broker wrote of a copy what cannot follow on what it wrote before
+    NOT_RECOVERED = "not_recovered"  # everything is up and nothing progresses
+    UNAVAILABLE = "unavailable"  # enough replicas in sync, a leader that serves other partitions, and no acks
+    ADMIN_LOST = "admin_lost"  # no node shows an acknowledged operation of an admin
+    ADMIN_RESURRECTED = "admin_resurrected"  # an entity exists that an acknowledged operation removed
+    ADMIN_PHANTOM = "admin_phantom"  # a state that no operation requested, or only a refused one
+    METADATA_DIVERGENCE = "metadata_divergence"  # nodes report different metadata, long after healing
+    TIER_GAP = "tier_gap"  # brokers deleted records that no finished copy in the remote tier has
+    TIER_OBJECT = "tier_object"  # an object of a finished copy is missing, truncated or changed
+    TIER_STATE = "tier_state"  # a broker recorded a state of a copy that cannot follow the one before
 
 
-# These need no complete run: what is there is there. All others argue from absence.
+# These need no complete run, because the records are there. All other kinds conclude from absence.
 PRESENCE_KINDS = frozenset({Kind.CORRUPT, Kind.DUPLICATED, Kind.REORDERED, Kind.ABORTED_READ, Kind.PHANTOM})
 
-# These speak of operations, not of records.
+# These are about operations of admins, not about records.
 ADMIN_KINDS = frozenset({Kind.ADMIN_LOST, Kind.ADMIN_RESURRECTED, Kind.ADMIN_PHANTOM, Kind.METADATA_DIVERGENCE})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A contiguous run of offsets with one fate. Times are epoch nanoseconds; None = does not apply."""
+    """A contiguous run of offsets with the same fate. Times are epoch nanoseconds; None = does not apply."""
 
     kind: Kind
     topic: str | None = None
@@ -66,8 +66,8 @@ class Finding:
     reader: str | None = None
     detail: str = ""  # what was seen, in one sentence
     contract: str = ""  # the promise that this breaks, in one sentence
-    excused_by: str | None = None  # the evidenced event and the clause that permit it
-    explained_by: str | None = None  # the client did this, not the release
+    excused_by: str | None = None  # the event in the evidence and the clause of the contract that permit it
+    explained_by: str | None = None  # why the client caused this, and not the release
 
     @property
     def condemns(self) -> bool:

@@ -1,4 +1,6 @@
-"""Working folders outside of any run, named so that whoever comes after a SIGKILL knows that nobody uses them."""
+"""Working folders outside of any run. Their names have the owner's process id, so folders of dead processes are
+known.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +14,12 @@ _NAME: Final = re.compile(r"durability-[a-z]+-(\d+)-\w+")
 
 
 def scratch(what: str) -> tempfile.TemporaryDirectory[str]:
-    """A folder of this process, gone with it unless it is killed. `what` is one word."""
+    """A temporary folder of this process. It remains only if the process is killed. `what` is one word."""
     return tempfile.TemporaryDirectory(prefix=f"durability-{what}-{os.getpid()}-")
 
 
-def forsaken() -> list[Path]:
-    """Those of processes that are no more, of this user."""
+def abandoned() -> list[Path]:
+    """Folders of this user whose process has ended."""
     found = []
     for path in Path(tempfile.gettempdir()).glob("durability-*"):
         match = _NAME.fullmatch(path.name)

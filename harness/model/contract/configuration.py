@@ -200,7 +200,7 @@ class ClientSettings:
             "auto": "commits automatically, processes each poll before the next one",
             "auto_ahead": "commits automatically, polls again while it processes",
             "transaction": "commits in its transactions",
-            "share": "accepts each record that it processes, in a share group",
+            "share": "accepts each record that it processes in a share group",
         }
         return f"{how.get(self.commits, f'commits {self.commits} it processes')}, {self.isolation}"
 

@@ -267,7 +267,7 @@ def check_config(config: Config, where: str) -> None:
             if not _WHOLE.fullmatch(text) or not lowest <= int(text) <= highest:
                 raise BadInput(f"{where}: {key} = {text!r}; give a whole number from {lowest} to {highest}")
         elif name in _WORDS and text.replace(" ", "") not in _WORDS[name]:
-            raise BadInput(f"{where}: {key} = {text!r}; give one of {'; '.join(_WORDS[name])}")
+            raise BadInput(f"{where}: {key} = {text!r}; it is one of {'; '.join(_WORDS[name])}")
 
 
 def contract_of(scenario: Scenario) -> Contract:

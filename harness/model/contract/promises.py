@@ -13,7 +13,6 @@ from harness.model.contract import broker_rules as brokers
 from harness.model.contract import client_rules as clients
 from harness.model.contract import deletion_rules as deletion
 from harness.model.contract import offset_rules as offsets
-from harness.model.contract import request_rules as requests
 from harness.model.contract import tier_rules as tier
 from harness.model.contract import transaction_rules as transactions
 from harness.model.contract.configuration import ClientSettings, TopicSettings
@@ -54,7 +53,7 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
         Event("answer_lost_leader_dies", "an answer is lost, and the leader dies before the request is retried"),
         clients.answer_lost_leader_dies,
     ),
-    (Event("request_fails", "a request fails, and later requests in flight do not"), requests.request_fails),
+    (Event("request_fails", "a request fails, and later requests in flight do not"), clients.request_fails),
     (
         Event("gives_up", "a failover lasts longer than the producer waits (delivery.timeout.ms)"),
         clients.gives_up,

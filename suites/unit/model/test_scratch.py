@@ -1,4 +1,4 @@
-"""Working folders of processes that were killed are found; those of the living, and of others, are not."""
+"""Working folders of killed processes are found; those of running processes, and other folders, are not."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from harness.clusters import sweep
-from harness.model.scratch import forsaken, scratch
+from harness.model.scratch import abandoned, scratch
 
 KILLED = "import os; from harness.model.scratch import scratch; kept = scratch('judge'); os._exit(9)"
 
 
-def test_what_a_killed_judge_left_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_folder_of_a_killed_judge_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     (tmp_path / "durability-judge-999999999-mine-or-not").mkdir()
     subprocess.run(
@@ -25,7 +25,7 @@ def test_what_a_killed_judge_left_is_swept(tmp_path: Path, monkeypatch: pytest.M
         cwd=Path(__file__).parents[3],
         check=False,
     )
-    (left,) = forsaken()
+    (left,) = abandoned()
     with scratch("judge") as folder:
         sweep(tmp_path / "runs")
         assert not left.exists()

@@ -14,7 +14,7 @@ import pytest
 
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
-from harness.model.scratch import forsaken
+from harness.model.scratch import abandoned
 from harness.verify.engine.session import open_session
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def test_what_ends_us_while_spark_starts_ends_its_java(
             harness.send_signal(number)
             assert harness.wait(30) == code
             assert _gone(java), "an orphan stayed behind"
-            assert set(work.iterdir()) == set(forsaken()), "a file stayed behind that nobody sweeps"
+            assert set(work.iterdir()) == set(abandoned()), "a file stayed behind that nobody sweeps"
         finally:
             harness.kill()
             if _lives(java):

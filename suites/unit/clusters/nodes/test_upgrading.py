@@ -98,9 +98,9 @@ def test_an_upgrade_that_means_something_is_read() -> None:
 @pytest.mark.parametrize(
     ("steps", "shape", "reported"),
     [
-        ([UP], 'starts_on = "newest"', "starts_on = 'newest' is no version of Kafka; write one such as 3.9.1"),
-        (['{ do = "hold", seconds = 1 }'], OLD, "starts_on without a step that upgrades"),
-        (['{ do = "roll", to = "start" }'], OLD, "starts_on without a step that upgrades"),
+        ([UP], 'starts_on = "newest"', "starts_on = 'newest' is no version of Kafka; give one such as 3.9.1"),
+        (['{ do = "hold", seconds = 1 }'], OLD, "starts_on needs a step that upgrades"),
+        (['{ do = "roll", to = "start" }'], OLD, "starts_on needs a step that upgrades"),
         ([UP], "", 'there is one release only; set starts_on = "3.9.1"'),
         ([UP, '{ do = "roll", node = "controllers" }'], OLD, "a majority has to be left meanwhile"),
         ([UP, RAISE, '{ do = "roll", to = "start", name = "b" }'], OLD, "'raise_features' has raised feature levels"),

@@ -84,7 +84,7 @@ def test_a_lone_client_is_understood() -> None:
         (
             "isolated_client = true\n[topics]",
             "[topics]",
-            "producers.alone: lone: there is no way in for a client alone",
+            "producers.alone: isolated_client needs links of its own",
         ),
         ('["own", "plain"]', '["plain"]', "nobody writes alone to a topic"),
         (", isolated_client = true }\n[readers]", " }\n[readers]", "nobody writes alone to a topic"),

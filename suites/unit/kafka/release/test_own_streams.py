@@ -59,18 +59,18 @@ def test_a_scenario_says_that_it_has_one() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reported"),
     [
-        (', when = "input", processes = { reads = ["a"], group = "w" }', "", "is an application that reads; give it"),
-        (", transactions = { abort_share = 0 }", "", "exactly_once_v2 writes in transactions; give it a table"),
-        ("{ abort_share = 0 }", "{}", "ends its transactions as it sees fit; say { abort_share = 0 } alone"),
-        ("{ abort_share = 0 }", "{ abort_share = 0, records = 9 }", "say { abort_share = 0 } alone"),
+        (', when = "input", processes = { reads = ["a"], group = "w" }', "", "is an application that reads; add a"),
+        (", transactions = { abort_share = 0 }", "", "exactly_once_v2 writes in transactions; add a table"),
+        ("{ abort_share = 0 }", "{}", "decides when its transactions end; give only { abort_share = 0 }"),
+        ("{ abort_share = 0 }", "{ abort_share = 0, records = 9 }", "give only { abort_share = 0 }"),
         ('group = "w" }', 'group = "w", commits = "before" }', "Kafka Streams never commits before it writes"),
-        ('topics = ["b"],', 'topics = ["b"], keyed = true,', "one record of each that it is given; leave out keyed"),
+        ('topics = ["b"],', 'topics = ["b"], keyed = true,', "writes each record as it received it; leave out keyed"),
         ('topics = ["b"],', 'topics = ["b"], value_bytes = 9,', "leave out value_bytes"),
         ('at = "offsets"', 'at = "read"', 'makes a record as soon as it has read one; say at = "produced"'),
         ('at = "offsets"', 'at = "offsets", zombie = true', "is killed, and lives no more; leave zombie out"),
         ('group = "w" }', 'group = "w", commits = "after" }', 'in no transaction at "offsets"; say at = "produced"'),
-        ("steps = [", "shape.secure = true\nsteps = [", "no way into a secure cluster yet"),
-        ("steady =", 'r = { topics = ["a"], client = "streams" }\nsteady =', "is an application that reads; give it"),
+        ("steps = [", "shape.secure = true\nsteps = [", "cannot use a secure cluster yet"),
+        ("steady =", 'r = { topics = ["a"], client = "streams" }\nsteady =', "is an application that reads; add a"),
     ],
 )
 def test_what_it_cannot_be_is_said(old: str, new: str, reported: str) -> None:

@@ -146,8 +146,8 @@ r = { topics = ["TOPIC"], group = "g", commits = "auto", client = "CLIENT" }
     ("topic", "client", "said"),
     [
         ("t", "java", ""),
-        ("t", "librdkafka", 'is what the release\'s own client does; say client = "java"'),
-        ("x", "java", "markers of transactions, which nobody is given; leave x away"),
+        ("t", "librdkafka", 'is only possible with the release\'s own client; set client = "java"'),
+        ("x", "java", "transaction markers, which no reader receives; remove x"),
     ],
 )
 def test_the_client_commits_by_itself_where_that_can_be_followed(topic: str, client: str, said: str) -> None:

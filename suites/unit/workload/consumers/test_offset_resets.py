@@ -96,4 +96,4 @@ def test_a_client_that_refuses_to_begin_lets_go_of_the_partition() -> None:
 @pytest.mark.parametrize("reader", ['reset = "latest"', 'group = "g", reset = "latest", client = "java"'])
 def test_only_a_member_of_a_group_has_one(reader: str) -> None:
     readers = f'\n[readers]\nodd = {{ topics = ["plain"], {reader} }}\n'
-    assert "reset: it is of a member of a group that is no Java client" in refused(SMALL + readers)
+    assert "reset needs a group, and a client other than" in refused(SMALL + readers)
