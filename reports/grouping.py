@@ -27,7 +27,7 @@ COSTS: Final[Mapping[Effect, str]] = {
     Effect.REORDERED: "records are out of order",
     Effect.SHOWN: "records of aborted transactions are returned to readers",
     Effect.RETURNED: "deleted records are back",
-    Effect.UNTOLD: "the producer does not learn whether its records were written",
+    Effect.UNKNOWN: "the producer does not learn whether its records were written",
     Effect.DELETED: "records are deleted, as configured",
 }
 _SPLIT: Final = re.compile(r"[;,] ")
@@ -206,7 +206,7 @@ def _costs(every: Sequence[tuple[Group, Row]]) -> tuple[tuple[str, tuple[Cost, .
     found: dict[Effect, list[Cost]] = {effect: [] for effect in COSTS}
     for group, row in every:
         worst = worst_of(row.cell)
-        as_asked = worst is Effect.DELETED and not row.cell["mend"]  # the user asked for exactly this
+        as_asked = worst is Effect.DELETED and not row.cell["fix"]  # the user asked for exactly this
         if row.cell["holds"] and worst in found and not as_asked:
             found[worst].append(_cost(group, row))
     return tuple((COSTS[effect], _once(costs)) for effect, costs in found.items() if costs)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from harness.evidence.documents import read_json
-from harness.evidence.gate import MATRIX
+from harness.evidence.gate import MATRIX, MATRIX_VERSION
 from harness.model.errors import BadInput
 from reports.grouping import Cost, Group, Row, Shown, shown
 from reports.sources import links
@@ -33,7 +33,7 @@ _OF_CELLS: Final = (
     "holds",
 )
 _OF_RUNS: Final = ("release", "day", "seed", "backends", "took_s")
-_OF_PROMISES: Final = ("which", "why", "source", "mend")
+_OF_PROMISES: Final = ("which", "why", "source", "fix")
 
 
 def write_matrix(out: Path) -> Path:
@@ -113,7 +113,7 @@ def _section(group: Group) -> Iterator[str]:
         came = f"**NOT AS PROMISED: {_odd(row)}**" if row.look == "odd" else row.seen
         cell = row.cell
         why = f"{cell['which']}: {cell['why']} ({_linked(cell['source'])})"
-        yield f"| {_with(row)} | {row.promised} | {came} | {why} | {', '.join(cell['mend'])} |"
+        yield f"| {_with(row)} | {row.promised} | {came} | {why} | {', '.join(cell['fix'])} |"
 
 
 def _cost(cost: Cost) -> str:
@@ -125,8 +125,8 @@ def instead(cost: Cost) -> str:
     """The better settings and their result; where none were played, the settings that would fix it."""
     if cost.better is not None:
         return f"{', '.join(cost.instead) or 'the same without these settings'}: {cost.better}"
-    mend = cost.row.cell["mend"]
-    return f"not played: {', '.join(mend)}" if mend else "nothing: the settings ask for it"
+    fix = cost.row.cell["fix"]
+    return f"not played: {', '.join(fix)}" if fix else "nothing: the settings ask for it"
 
 
 def _with(row: Row) -> str:
@@ -148,6 +148,11 @@ def _read(path: Path) -> dict[str, Any]:
     cells = matrix.get("cells") if isinstance(matrix, dict) else None
     if not isinstance(cells, list) or not {"release", "day", "seed"} <= matrix.keys():
         raise BadInput(f"{path} is not a matrix of contracts; give a contracts.json that `durability contracts` wrote")
+    if (version := matrix.get("format_version")) != MATRIX_VERSION:
+        raise BadInput(
+            f"{path} has format version {version or 1}, and this harness reads version {MATRIX_VERSION}; write it "
+            "again with `durability contracts`, or show it with the harness that wrote it"
+        )
     for cell in cells:
         if lacking := [name for name in (*_OF_CELLS, *_OF_PROMISES) if name not in cell]:
             raise BadInput(f"{path}: a cell has no {', '.join(lacking)}; run `durability contracts` again")

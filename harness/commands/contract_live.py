@@ -101,7 +101,7 @@ def avoidable(topic: LiveTopic, client: ClientSettings) -> list[Promise]:
 
 def _spared_some(promise: Promise, topic: TopicSettings) -> bool:
     """Whether clean elections, three replicas and two in sync reduce the loss, even if its kind stays the same."""
-    if CLEAN in promise.mend or (topic.replicas == 1 and THREE in promise.mend):
+    if CLEAN in promise.fix or (topic.replicas == 1 and THREE in promise.fix):
         return True
     return _alone(topic) and promise.event.name in _OF_THE_LAST and promise.effects != (Effect.KEPT,)
 
@@ -121,8 +121,8 @@ def _at_stake(promise: Promise, topic: TopicSettings) -> Promise:
         else "with two replicas, one is alone in sync as soon as the other fails"
     )
     lacks = [setting for setting, lacking in ((THREE, topic.replicas < 3), (MIN_ISR, topic.min_isr < 2)) if lacking]
-    mend = tuple(dict.fromkeys((*promise.mend, *lacks)))
-    return replace(promise, why=f"{promise.why}; {spared}", mend=mend)
+    fix = tuple(dict.fromkeys((*promise.fix, *lacks)))
+    return replace(promise, why=f"{promise.why}; {spared}", fix=fix)
 
 
 def _writer(topic: LiveTopic, client: ClientSettings) -> ClientSettings:
@@ -141,7 +141,7 @@ def _short(topic: TopicSettings) -> bool:
 
 def _too_soon(promise: Promise) -> Promise:
     which = f"{promise.which}: a consumer that is down for {SHORT_H} h does not read them"
-    return replace(promise, which=which, mend=(f"retention.ms={_SHORT_MS} ({SHORT_H} h) or more",))
+    return replace(promise, which=which, fix=(f"retention.ms={_SHORT_MS} ({SHORT_H} h) or more",))
 
 
 def live_explained(bootstrap: str, cluster: LiveCluster, client: ClientSettings) -> list[str]:

@@ -18,7 +18,7 @@ from harness.commands.matrix_settings import OF_LATE_READERS, OF_OFFSETS, OF_RES
 from harness.commands.options import GateOptions, GateResult
 from harness.evidence import Bundle
 from harness.evidence.documents import write_json
-from harness.evidence.gate import MATRIX
+from harness.evidence.gate import MATRIX, MATRIX_VERSION
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.contract.contract import ARCHIVED_AT, COMPACTION_OF
 from harness.model.contract.effects import Effect, Event, Promise, reported
@@ -165,7 +165,8 @@ def play(options: GateOptions, progress: Progress) -> tuple[GateResult, list[Cel
 def write(result: GateResult) -> list[Cell]:
     """Writes the matrix of a gate that has just ended beside its evidence: contracts.json."""
     cells = list(cells_of(result))
-    write_json(result.out / MATRIX, {**asdict(Played.now(result)), "cells": [_plain(cell) for cell in cells]})
+    head = {"format_version": MATRIX_VERSION, **asdict(Played.now(result))}
+    write_json(result.out / MATRIX, {**head, "cells": [_plain(cell) for cell in cells]})
     return cells
 
 
@@ -249,7 +250,7 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
                 finding.kind in _SEEN and effect not in (Effect.DELETED, Effect.LOST)
             )
             seen[effect] = seen.get(effect, 0) + (finding.count if counts else 0)
-    figures = {**_COUNTED, **({"orphaned": Effect.UNTOLD} if Effect.UNTOLD in promise.effects else {})}
+    figures = {**_COUNTED, **({"orphaned": Effect.UNKNOWN} if Effect.UNKNOWN in promise.effects else {})}
     if promise.event.name in OF_RESETS:
         figures = {"redelivered": Effect.DUPLICATED, "missed": Effect.DELETED, "stopped": Effect.STOPPED}
     if promise.event.name in OF_LATE_READERS:
@@ -304,6 +305,6 @@ def _plain(cell: Cell) -> dict[str, Any]:
         "which": cell.promised.which,
         "why": cell.promised.why,
         "source": cell.promised.source,
-        "mend": list(cell.promised.mend),
+        "fix": list(cell.promised.fix),
         "evidence": cell.evidence,
     }

@@ -48,4 +48,4 @@ def reasons(promise: Promise, indent: str = "  ") -> list[str]:
 
 
 def fixes(promise: Promise, indent: str) -> list[str]:
-    return [f"{indent}how to fix: {', '.join(promise.mend)}"] if promise.mend else []
+    return [f"{indent}how to fix: {', '.join(promise.fix)}"] if promise.fix else []

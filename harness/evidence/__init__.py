@@ -1,4 +1,4 @@
-"""The evidence bundle: written while a run goes on, sealed, and the only thing that a verdict rests on."""
+"""The evidence bundle: written during a run, then sealed. A verdict rests on nothing else."""
 
 from harness.evidence.bundle import Bundle
 from harness.evidence.writer import BundleWriter, TableWriter

@@ -1,4 +1,4 @@
-"""Reading a bundle: everything is checked before anything is judged."""
+"""Reading a bundle: every file is checked before the judge sees any of it."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ import pyarrow as pa
 
 from harness.evidence.columns import arrow_schema
 from harness.evidence.documents import WRITE_AGAIN, document_name, is_there, read_json, with_rights
-from harness.evidence.forms import check_form
+from harness.evidence.forms import check_form, check_former_words
 from harness.evidence.layout import check_tables, ignored, kind_of
-from harness.evidence.manifest import MANIFEST, check_digests, read_manifest
+from harness.evidence.manifest import MANIFEST, check_digests, check_version, read_manifest
 from harness.evidence.parts import opened
+from harness.evidence.seal_recovery import recover
 from harness.evidence.values import (
     at_line,
     check_values,
@@ -28,19 +29,19 @@ from harness.model.contract.contract import SENTINEL
 from harness.model.errors import BadEvidence
 from harness.model.schemas import FORMAT_VERSION, OPTIONAL_COLUMNS, REQUIRED_DOCUMENTS, TABLES
 
-# What a run that died half way may lack: it had not come that far.
+# Documents that a run which died half way may lack, and what is read in their place.
 _EMPTY: Final[dict[str, object]] = {
     "steps.json": [],
     "cluster.json": {"snapshots": [], "lineages": []},
     "reads.json": [],
 }
 
-# Columns that name what a contract is about.
+# Columns that name topics and producers, of each of which run.json must have a contract.
 _PROMISED: Final = {"ledger": ("topic",), "reservations": ("topic", "producer"), "transactions": ("producer",)}
 
 
 class Bundle:
-    """A checked evidence bundle. `complete` is False when the run died half way: absence then proves nothing."""
+    """A checked evidence bundle. `complete` is False if the run died half way: then absence proves nothing."""
 
     def __init__(self, path: Path, manifest: dict[str, Any], documents: dict[str, Any], *, sealed: bool) -> None:
         self.path = path
@@ -52,7 +53,8 @@ class Bundle:
     def open(cls, path: Path, *, allow_unfinished: bool = False) -> Bundle:
         """Checks manifest, digests, documents and columns. BadEvidence: one sentence with file, cause, remedy.
 
-        `allow_unfinished` also opens the folder of a run that died before it could seal it.
+        `allow_unfinished` also opens the folder of a run that died before it was sealed. What a killed `durability
+        seal` left in the folder is finished or undone first.
         """
         with with_rights(path, "judge it as a user who may read all of it"):
             return cls._open(path, allow_unfinished)
@@ -61,17 +63,20 @@ class Bundle:
     def _open(cls, path: Path, allow_unfinished: bool) -> Bundle:
         if not path.is_dir():
             raise BadEvidence(f"{path} is not a folder; give the folder of an evidence bundle")
+        recover(path)
         sealed = is_there(path / MANIFEST)
         if not sealed:
             _refuse_foreign(path, allow_unfinished)
         manifest = read_manifest(path) if sealed else _unsealed_manifest()
         if sealed:
             check_digests(path, manifest)
-        documents = documents_of(path)
+        # A person who seals evidence need not say its version: the seal does. Without a seal only run.json tells it.
+        documents = documents_of(path, version_needed=not sealed and not _by_hand(path))
         if not sealed and (documents["run.json"]["finished"] or _by_hand(path)):
             raise _never_sealed(path)
         check_tables(path)
-        # What the harness wrote is what its digests say; anybody else may have sealed what nobody can read.
+        # The harness writes sound parts, and the digests show that they are unchanged. Other programs may have sealed
+        # parts that cannot be read.
         check_parts(path, documents, whole=manifest.get("sealed_by") != "harness")
         return cls(path, manifest, documents, sealed=sealed)
 
@@ -80,7 +85,7 @@ class Bundle:
         return self._documents[document_name(name)]
 
     def table_files(self, name: str) -> list[Path]:
-        """The parts of a table, in order; none when nobody wrote a row."""
+        """The parts of a table, in order; none if it has no row."""
         return _parts(self.path, name)
 
 
@@ -92,11 +97,11 @@ def _refuse_foreign(path: Path, allow_unfinished: bool) -> None:
 
 
 def _never_sealed(path: Path) -> BadEvidence:
-    return BadEvidence(f"{path} was never sealed (no {MANIFEST}); if it is whole, run `durability seal {path}`")
+    return BadEvidence(f"{path} was never sealed (no {MANIFEST}); if it is complete, run `durability seal {path}`")
 
 
 def _by_hand(path: Path) -> bool:
-    """Whether tables are JSON lines still, which nobody would read."""
+    """Whether tables are JSON lines still, which the judge does not read."""
     tables = (path / table for table in TABLES if table != "reservations")
     return any(not ignored(lines.name) for table in tables for lines in table.glob("*.jsonl"))
 
@@ -105,11 +110,27 @@ def _unsealed_manifest() -> dict[str, Any]:
     return {"format_version": FORMAT_VERSION, "sealed_by": None, "files": {}}
 
 
-def documents_of(path: Path) -> dict[str, Any]:
-    """The required documents but the manifest. A run that died half way may lack what it had not come to."""
-    run = _document(path, "run.json", optional=False)
+def documents_of(path: Path, *, version_needed: bool = False) -> dict[str, Any]:
+    """The required documents except the manifest. A run that died half way may lack those that it writes last.
+
+    BadEvidence if they are of another format version. `version_needed`: run.json must say which one it is.
+    """
+    run = _run_document(path, version_needed)
     others = [name for name in REQUIRED_DOCUMENTS if name not in (MANIFEST, "run.json")]
     return {"run.json": run, **{name: _document(path, name, optional=not run["finished"]) for name in others}}
+
+
+def _run_document(path: Path, version_needed: bool) -> Any:
+    file = path / "run.json"
+    if is_there(file) and isinstance(content := read_json(file), dict):
+        if "format_version" in content:
+            check_version(file, content["format_version"])
+        elif version_needed:
+            raise BadEvidence(
+                f"{file} has no format_version, and unsealed evidence must have version {FORMAT_VERSION} there; judge "
+                f"it with the older harness that wrote it, or run `durability seal {path}` if you wrote it"
+            )
+    return _document(path, "run.json", optional=False)
 
 
 def _document(path: Path, name: str, *, optional: bool) -> Any:
@@ -117,8 +138,9 @@ def _document(path: Path, name: str, *, optional: bool) -> Any:
     if not is_there(file):
         if optional and name in _EMPTY:
             return _EMPTY[name]
-        raise BadEvidence(f"{file} is missing; a bundle cannot be judged without it (see FORMAT.md)")
+        raise BadEvidence(f"{file} is missing; a bundle cannot be judged without it (FORMAT.md says what is in it)")
     content = read_json(file)
+    check_former_words(file, content)
     check_form(file, content)
     return content
 
@@ -128,7 +150,9 @@ def _parts(path: Path, table: str) -> list[Path]:
 
 
 def check_parts(path: Path, documents: Mapping[str, Any], *, whole: bool) -> None:
-    """BadEvidence for a part that cannot be judged. `whole`: every value is read, not only those that must be known."""
+    """BadEvidence for a part that cannot be judged. `whole`: decodes every value, also of columns that need no
+    check.
+    """
     for table in TABLES:
         for file in _parts(path, table):
             _check_part(file, table, whole=whole)
@@ -138,16 +162,16 @@ def check_parts(path: Path, documents: Mapping[str, Any], *, whole: bool) -> Non
 
 
 def check_promised(file: Path, table: str, documents: Mapping[str, Any], *, source: Path | None = None) -> None:
-    """Without a contract nothing says what was promised, and the strictest promise may accuse who kept its own.
+    """BadEvidence for a topic or producer without a contract: to assume the strictest one may accuse a correct broker.
 
-    `source`: what the user knows the part by.
+    `source`: the file that the user knows, if the part was made of it.
     """
     contract = documents["run.json"]["contract"]
     known = {"topic": contract["topics"].keys(), "producer": {*contract["producers"], SENTINEL}}
     for column in _PROMISED.get(table, ()):
         if strange := _names(file, column) - known[column]:
             raise BadEvidence(
-                f"{source or file} has the {column} {min(strange)!r}, of which run.json has no contract; "
+                f"{source or file} has the {column} {min(strange)!r}, for which run.json has no contract; "
                 f"add it to contract.{column}s and seal again"
             )
 
@@ -171,14 +195,16 @@ def _check_part(file: Path, table: str, *, whole: bool) -> None:
             read_whole(part)
         for column in found.names:
             if not expected.field(column).nullable and (nulls := nulls_in(part, column)):
-                raise BadEvidence(f"{file}: column {column} has {nulls} nulls and may have none; write it again")
+                raise BadEvidence(f"{file}: column {column} has {nulls} nulls and may have none; write the file again")
     check_values(file, table)
 
 
 def _wrong_columns(found: pa.Schema, expected: pa.Schema, optional: frozenset[str]) -> str | None:
-    """What is wrong with the columns, or None. Order does not matter; Arrow's variants of text are text."""
+    """What is wrong with the columns, or None. Their order does not matter, and any of Arrow's types of text will
+    do.
+    """
     if twice := [name for name in expected.names if found.names.count(name) > 1]:
-        return f"columns {', '.join(twice)} stand there twice"
+        return f"columns {', '.join(twice)} are there twice"
     if missing := [name for name in expected.names if name not in found.names and name not in optional]:
         return f"columns {', '.join(missing)} are missing"
     if foreign := [name for name in found.names if name not in expected.names]:
@@ -207,7 +233,7 @@ def _rows(file: Path) -> Iterator[Any]:
         try:
             yield json.loads(line)
         except (ValueError, RecursionError):
-            # A line without its end is the last of a harness that was killed while it wrote: its range was not used,
-            # for a send waits for the line to be on disk.
+            # A line without its line break is the last one of a harness that was killed while it wrote. Its range was
+            # not used, because a send waits until the line is on disk.
             if line.endswith("\n"):
                 raise BadEvidence(f"{file} line {number} is not JSON; {WRITE_AGAIN}") from None

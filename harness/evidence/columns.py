@@ -1,4 +1,4 @@
-"""Columns of the evidence as pyarrow types, and the buffers that collect them a chunk at a time."""
+"""Columns of the evidence as pyarrow types, and the buffers in which writers collect rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIRST_CAPACITY: Final = 4096
 
 
 def base_type(declared: str) -> str:
-    """The type without its mark of nullability."""
+    """The type without the "?" of a nullable column."""
     return declared.removesuffix("?")
 
 
@@ -25,7 +25,7 @@ def nullable(declared: str) -> bool:
 
 
 def columns_of(table: str) -> Columns:
-    """The columns of a table; HarnessFailure for a table that the format does not know."""
+    """The columns of a table. HarnessFailure for a table that the format does not have."""
     if table not in TABLES:
         raise HarnessFailure(f"the evidence has no table {table!r}; it has {', '.join(TABLES)}")
     return TABLES[table]
@@ -42,7 +42,7 @@ def arrow_schema(table: str) -> pa.Schema:
 
 
 class NumberBuffer:
-    """Rows of one fixed-width column. A scalar is broadcast by numpy itself, so constant columns cost a memset."""
+    """Rows of one column of numbers. numpy broadcasts scalars, so a column of one value costs a memset."""
 
     def __init__(self, declared: str) -> None:
         self.type: pa.DataType = _ARROW[base_type(declared)]
@@ -52,7 +52,7 @@ class NumberBuffer:
         self._null: np.ndarray[Any, Any] | None = None
 
     def put(self, at: int, rows: int, value: Any) -> None:
-        """Copies `rows` values to place `at`; ValueError on nulls in a column that has none."""
+        """Copies `rows` values to index `at`. ValueError on nulls in a column that may not have them."""
         self._reserve(at + rows)
         value, null = _numbers(value, self._dtype)
         if value is not None:
@@ -66,7 +66,7 @@ class NumberBuffer:
         self._null[at : at + rows] = False if null is None else null
 
     def take(self, rows: int) -> pa.Array:
-        """The first `rows` values as an array; valid until the next `put`."""
+        """The first `rows` values as an array, valid until the next `put`."""
         null = None if self._null is None else self._null[:rows]
         return pa.array(self._values[:rows], type=self.type, mask=null)
 
@@ -79,7 +79,7 @@ class NumberBuffer:
 
 
 class TextBuffer:
-    """Rows of one string column as codes into the distinct values seen: names repeat, so both ends are cheap."""
+    """Rows of one text column, as codes of its distinct values: most texts are names that repeat."""
 
     def __init__(self, declared: str) -> None:
         self._nullable = nullable(declared)
@@ -87,7 +87,7 @@ class TextBuffer:
         self._code_of: dict[str, int] = {}
 
     def put(self, at: int, rows: int, value: Any) -> None:
-        """Copies `rows` values to place `at`; ValueError on nulls in a column that has none."""
+        """Copies `rows` values to index `at`. ValueError on nulls in a column that may not have them."""
         if at + rows > len(self._codes):
             self._codes = np.resize(self._codes, max(at + rows, 2 * len(self._codes)))
         if value is None or isinstance(value, str):
@@ -101,11 +101,11 @@ class TextBuffer:
         np.copyto(self._codes[at : at + rows], codes)
 
     def take(self, rows: int) -> pa.Array:
-        """The first `rows` values as a dictionary array; valid until the next `put`."""
+        """The first `rows` values as a dictionary array, valid until the next `put`."""
         codes = self._codes[:rows]
         indices = pa.array(codes, mask=codes < 0) if self._nullable else pa.array(codes)
         taken = pa.DictionaryArray.from_arrays(indices, pa.array(list(self._code_of), type=pa.string()))
-        if len(self._code_of) > _FIRST_CAPACITY:  # a column of distinct values must not grow for the whole run
+        if len(self._code_of) > _FIRST_CAPACITY:  # else a column of distinct values takes more memory with each part
             self._code_of = {}
         return taken
 
@@ -121,7 +121,7 @@ def buffer_of(declared: str) -> NumberBuffer | TextBuffer:
 
 
 def _numbers(value: Any, dtype: Any) -> tuple[Any, Any]:
-    """Values and null mask of whatever a writer hands over; the mask is None where nothing is null."""
+    """Values and null mask of what was appended; the mask is None if nothing is null."""
     if value is None:
         return None, True
     if isinstance(value, np.ma.MaskedArray):

@@ -15,7 +15,7 @@ import numpy as np
 from harness.model.errors import BadEvidence
 from harness.model.user_files import DOCUMENT_MAX, read_text
 
-SOURCE_AGAIN: Final = "take the bundle from its source again"
+SOURCE_AGAIN: Final = "copy the bundle from its source again"
 WRITE_AGAIN: Final = f"correct it if you wrote it, else {SOURCE_AGAIN}"
 
 
@@ -25,7 +25,7 @@ def document_name(name: str) -> str:
 
 
 def write_json(path: Path, content: object) -> None:
-    """Writes JSON so that readers see the old document or the new one, never a half."""
+    """Writes JSON atomically: a reader sees the old document or the new one."""
     unfinished = path.with_name(path.name + ".tmp")
     try:
         unfinished.write_text(json.dumps(content, indent=1, default=_json_default) + "\n", encoding="utf-8")
@@ -36,7 +36,7 @@ def write_json(path: Path, content: object) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """A JSON document; BadEvidence when it is missing or damaged."""
+    """A JSON document. BadEvidence if it is missing or damaged."""
     if not is_there(path):
         raise BadEvidence(f"{path} is missing; {SOURCE_AGAIN}")
     try:
@@ -52,18 +52,20 @@ def _remedy(refusal: OSError) -> str:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a file is there; BadEvidence when something else has its name."""
+    """Whether the file is there. BadEvidence if a folder or a broken link has its name."""
     if path.is_file():
         return True
     if os.path.lexists(path):
-        what = "a folder" if path.is_dir() else "no file that can be read (a link to nowhere?)"
-        raise BadEvidence(f"{path} is {what}, where a file has to be; {WRITE_AGAIN}")
+        what = "a folder" if path.is_dir() else "no file that can be read (a broken link?)"
+        raise BadEvidence(f"{path} is {what}, and must be a file; {WRITE_AGAIN}")
     return False
 
 
 @contextmanager
 def with_rights(folder: Path, remedy: str) -> Iterator[None]:
-    """What the system refuses in a folder of evidence is a BadEvidence: its rights and its disk are the user's."""
+    """Turns an OSError in a folder of evidence into BadEvidence: the user is the one who can change rights and
+    disks.
+    """
     try:
         yield
     except OSError as refusal:
@@ -80,4 +82,4 @@ def _json_default(value: object) -> object:
         return sorted(value)
     if isinstance(value, Path):
         return str(value)
-    raise TypeError(f"{type(value).__name__} cannot stand in a document of the evidence")
+    raise TypeError(f"{type(value).__name__} cannot be written into a document of the evidence")

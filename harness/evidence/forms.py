@@ -1,17 +1,17 @@
-"""What the judge needs to find in each document of a bundle. FORMAT.md says it in words."""
+"""The keys that the judge reads from each document of a bundle, with their types. FORMAT.md explains them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Final
 
-from harness.evidence.shapes import Kinds, Many, Row, Shape, misfit
+from harness.evidence.shapes import Kinds, Many, Members, Shape, misfit
 from harness.model.errors import BadEvidence
-from harness.model.schemas import ACKS, ISOLATIONS, PHASES, TIMESTAMP_TYPES
+from harness.model.schemas import ACKS, FORMAT_VERSION, ISOLATIONS, PHASES, TIMESTAMP_TYPES
 
 _PLACE: Final = {"topic": "string", "partition": "int"}
 _NAMED_PLACE: Final = {**_PLACE, "topic_id": "string"}
-_SPAN: Final = Row(("int", "int"))
+_SPAN: Final = Members(("int", "int"))
 _SETTLED: Final = {"ok?": "bool", "waited_s?": "number", "last_seen?": "string"}
 
 _CONTRACT: Final = {
@@ -71,6 +71,7 @@ _CONTRACT: Final = {
 }
 
 _RUN: Final = {
+    "format_version?": "int",
     "finished": "bool",
     "negative_control?": "string",
     "contract": _CONTRACT,
@@ -78,7 +79,7 @@ _RUN: Final = {
     "ended_ns?": "int",
     "windows?": {"before?": _SPAN, "during?": [_SPAN], "after?": _SPAN},
     "floors?": {"before?": "int", "during?": "int", "after?": "int"},
-    "targets?": [Row(("string", "int"))],
+    "targets?": [Members(("string", "int"))],
     "doubts?": [{"name": "string", "text": "string"}],
     "notes?": ["string"],
     "capabilities?": ["string"],
@@ -223,7 +224,7 @@ _STEPS: Final = [
         "ended_ns": "int?",
         "healed_ns": "int?",
         "is_fault": "bool",
-        "bite?": {"held?": "bool"},
+        "effect?": {"held?": "bool"},
         "events": [_EVENTS],
     }
 ]
@@ -281,7 +282,24 @@ _READS: Final = [
     }
 ]
 
-_FORMS: Final[dict[str, Shape]] = {
+# Keys of format version 1 that have another name since. Unknown keys are ignored, so evidence that was written by them
+# would be read as if it said nothing. "*" stands for every member of a list.
+_FORMER: Final[dict[str, dict[tuple[str, ...], str]]] = {
+    "run.json": {("weakened",): "negative_control"},
+    "steps.json": {("*", "bite"): "effect"},
+    "scenario.json": {
+        ("guards",): "property",
+        ("weakening",): "negative_control",
+        ("permits",): "allowed_anomalies",
+        ("share",): "load_weight",
+        ("shape", "lone"): "isolated_client",
+        ("producers", "*", "lone"): "isolated_client",
+        ("readers", "*", "lone"): "isolated_client",
+        ("admin", "*", "things"): "entities",
+    },
+}
+
+FORMS: Final[dict[str, Shape]] = {
     "run.json": _RUN,
     "scenario.json": _SCENARIO,
     "steps.json": _STEPS,
@@ -291,7 +309,26 @@ _FORMS: Final[dict[str, Shape]] = {
 
 
 def check_form(file: Path, document: Any) -> None:
-    """BadEvidence with the file and the field where a document is not what FORMAT.md says."""
-    if wrong := misfit(document, _FORMS[file.name]):
+    """BadEvidence that names the file and the field where a document is not as FORMAT.md says."""
+    if wrong := misfit(document, FORMS[file.name]):
         verb = " " if wrong.startswith(("has ", "is ")) else ": "
         raise BadEvidence(f"{file}{verb}{wrong}; write it as FORMAT.md says and seal again")
+
+
+def check_former_words(file: Path, document: Any) -> None:
+    """BadEvidence if a document has a key of an older format version."""
+    for path, name in _FORMER.get(file.name, {}).items():
+        if _has(document, path):
+            raise BadEvidence(
+                f"{file} has the key {path[-1]!r} of format version 1, which is {name!r} in version {FORMAT_VERSION}; "
+                "judge the bundle with the harness that wrote it, or write it as FORMAT.md says if it is yours"
+            )
+
+
+def _has(value: Any, path: tuple[str, ...]) -> bool:
+    if not path:
+        return True
+    key, *rest = path
+    if key == "*":
+        return isinstance(value, list) and any(_has(one, tuple(rest)) for one in value)
+    return isinstance(value, dict) and key in value and _has(value[key], tuple(rest))

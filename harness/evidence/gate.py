@@ -15,7 +15,8 @@ from harness.model.exits import Exit, worst
 from harness.model.verdict import Status, exit_of, overall
 
 GATE: Final = "gate.json"
-MATRIX: Final = "contracts.json"  # beside it where columns of the matrix were played
+MATRIX: Final = "contracts.json"  # in the same folder, if events of the matrix were played
+MATRIX_VERSION: Final = 2  # of contracts.json; 1 had other words for effects, and `mend` for `fix`
 
 _FORM: Final = {
     "required": ["string"],
@@ -41,7 +42,7 @@ _FORM: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioResult:
-    """One scenario of a gate. status None: the harness itself failed there, and `error` says how in one sentence.
+    """One scenario of a gate. status: None if the harness itself failed; then `error` says how, in one sentence.
 
     bundle: its folder, relative to OUT; None when there was nothing to save. earlier: bundles of attempts before this
     one that ended INCONCLUSIVE; after a FAIL there is no other attempt.
@@ -56,7 +57,7 @@ class ScenarioResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateSummary:
-    """required: what a whole gate runs, in order. results: what ran. release: version, commit, source.
+    """required: the scenarios of a whole gate, in order. results: those that ran. release: version, commit, source.
 
     part: the user asked for some scenarios only (--only), so that those which did not run are not missed.
     left_out: names of `required` that --without leaves out. not_applicable: scenarios that need a newer Kafka than the
@@ -149,7 +150,10 @@ def write_gate(out: Path, summary: GateSummary) -> None:
 
 
 def read_gate(out: Path) -> GateSummary:
-    """OUT/gate.json; BadEvidence when it is missing or foreign."""
+    """The gate.json of an --out folder. BadEvidence if it is missing or something else.
+
+    It has no format version: its keys have meant the same since format version 1.
+    """
     plain = read_json(out / GATE)
     if wrong := misfit(plain, _FORM):
         raise BadEvidence(f"{out / GATE} is not the summary of a gate: {wrong}; give the folder of a gate")

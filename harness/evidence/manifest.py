@@ -1,4 +1,4 @@
-"""manifest.json: what a bundle is, and the digest of every file in it. Written last, so it is also the seal."""
+"""manifest.json: what a bundle is, and the digest of every file in it. It is written last, so it is also the seal."""
 
 from __future__ import annotations
 
@@ -10,36 +10,39 @@ from typing import Any, Final
 
 from harness.evidence.documents import SOURCE_AGAIN, WRITE_AGAIN, read_json, write_json
 from harness.evidence.layout import LOGS, ignored
-from harness.evidence.shapes import Many, misfit
+from harness.evidence.shapes import Many, misfit, shown
 from harness.model.errors import BadEvidence
 from harness.model.schemas import FORMAT_VERSION, REQUIRED_DOCUMENTS, TABLES
 
 MANIFEST: Final = "manifest.json"
+SEALED_FROM: Final = "sealed_from"  # JSON lines that the seal turned into Parquet
 
 RELEASE: Final = {"version?": "string", "commit?": "string", "source?": "string"}
+_DIGESTS: Final = Many({"bytes": "int", "sha256": "string"})
 _FORM: Final = {
     "sealed_by?": ("harness", "hand"),
     "release?": RELEASE,
     "starts_on?": RELEASE,
     "scenario?": "string",
     "seed?": "int",
-    "files": Many({"bytes": "int", "sha256": "string"}),
+    "sealed_from?": _DIGESTS,
+    "files": _DIGESTS,
 }
 
 
 def write_manifest(bundle: Path, facts: Mapping[str, object], *, sealed_by: str) -> None:
-    """Digests every file of the bundle and seals it. `facts`: release, scenario, seed, versions, clock."""
+    """Digests every file of the bundle and writes the manifest. `facts`: release, scenario, seed, versions, clock."""
     write_json(bundle / MANIFEST, manifest_of({name: bundle / name for name in sealed_names(bundle)}, facts, sealed_by))
 
 
 def manifest_of(files: Mapping[str, Path], facts: Mapping[str, object], sealed_by: str) -> dict[str, Any]:
-    """The manifest of files by the names that they have in the bundle, or will have."""
+    """The manifest of `files`, whose keys are the names that they have in the sealed bundle."""
     digests = {name: digest(file) for name, file in sorted(files.items())}
     return {"format_version": FORMAT_VERSION, "sealed_by": sealed_by, **facts, "files": digests}
 
 
 def sealed_names(bundle: Path) -> list[str]:
-    """Relative paths of all files that belong to the evidence; what a judge writes beside them does not."""
+    """Relative paths of all files that belong to the evidence. Files that the judge writes do not."""
     documents = [name for name in REQUIRED_DOCUMENTS if name != MANIFEST and (bundle / name).is_file()]
     return sorted([*documents, *_below(bundle, (*TABLES, LOGS))])
 
@@ -51,30 +54,35 @@ def digest(path: Path) -> dict[str, object]:
 
 
 def read_manifest(bundle: Path) -> dict[str, Any]:
-    """The manifest of a sealed bundle; BadEvidence when it is damaged, foreign or of another version."""
+    """The manifest of a sealed bundle. BadEvidence if it is damaged, of another program or of another version."""
     path = bundle / MANIFEST
     manifest = read_json(path)
     if wrong := misfit(manifest, {"format_version": "int", "files": {}}):
         raise BadEvidence(
             f"{path} is not the manifest of an evidence bundle: {wrong}; give a folder that this harness wrote"
         )
-    if manifest["format_version"] != FORMAT_VERSION:
-        raise BadEvidence(
-            f"{path} has format version {manifest['format_version']}, this harness reads {FORMAT_VERSION}; "
-            "judge it with the harness that wrote it"
-        )
+    check_version(path, manifest["format_version"])
     check_manifest(path, manifest)
     return dict(manifest)
 
 
+def check_version(file: Path, version: object) -> None:
+    """BadEvidence on any format version but the current one: the same words may mean other things there."""
+    if version != FORMAT_VERSION:
+        raise BadEvidence(
+            f"{file} has format version {shown(version)}, and this harness reads version {FORMAT_VERSION}; judge the "
+            "bundle with the harness that wrote it"
+        )
+
+
 def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
-    """BadEvidence with the field of a manifest that is not what FORMAT.md says."""
+    """BadEvidence that names the field of a manifest which is not as FORMAT.md says."""
     if wrong := misfit(manifest, _FORM):
         raise BadEvidence(f"{path}: {wrong}; {WRITE_AGAIN}")
 
 
 def check_digests(bundle: Path, manifest: Mapping[str, Any]) -> None:
-    """BadEvidence when a sealed file is missing, added or not what it was when it was sealed."""
+    """BadEvidence if a file is missing, was added, or was changed since the bundle was sealed."""
     sealed, present = manifest["files"], set(sealed_names(bundle))
     for name in sorted(sealed.keys() - present):
         raise BadEvidence(f"{bundle / name} is missing, though the manifest lists it; {SOURCE_AGAIN}")
@@ -87,7 +95,7 @@ def check_digests(bundle: Path, manifest: Mapping[str, Any]) -> None:
         actual = digest(bundle / name)
         if actual["bytes"] != expected["bytes"]:
             raise BadEvidence(
-                f"{bundle / name} has {actual['bytes']} bytes and had {expected['bytes']} when it was sealed, says "
+                f"{bundle / name} has {actual['bytes']} bytes, and had {expected['bytes']} when it was sealed, by "
                 f"{MANIFEST} (truncated or changed); {SOURCE_AGAIN}"
             )
         if actual["sha256"] != expected["sha256"]:
@@ -107,6 +115,6 @@ def _below(bundle: Path, folders: tuple[str, ...]) -> Iterator[str]:
 
 
 def _unless_absent(refusal: OSError) -> None:
-    """A folder that cannot be looked into must not pass for an empty one."""
+    """A folder that cannot be read must not pass for an empty one."""
     if not isinstance(refusal, FileNotFoundError):
         raise refusal

@@ -1,4 +1,4 @@
-"""Parquet parts of a table: how they are encoded, and how many small ones become one."""
+"""Parquet parts of a table: how they are encoded, and how small ones are merged."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ import pyarrow.parquet as pq
 from harness.evidence.documents import WRITE_AGAIN
 from harness.model.errors import BadEvidence
 
-# A writer that rotates by time leaves hundreds of small parts, and opening a file costs a judge more than its rows.
+# A writer that rotates by time leaves hundreds of small parts, and opening a file costs the judge more than its rows
+# do.
 SMALL_ROWS: Final = 100_000
 
 
 def encoding(schema: pa.Schema) -> dict[str, Any]:
-    """Names as dictionaries, 64-bit numbers as deltas: a third of the size for less CPU than plain values.
-
-    Without the Arrow schema, so that dictionaries read back as plain strings everywhere.
+    """Options of the Parquet writer: texts as dictionaries and 64-bit numbers as deltas, which takes a third of the
+    space and less CPU than plain values. The Arrow schema is left out, so that every reader gets dictionaries as plain
+    strings.
     """
     counts = [field.name for field in schema if field.type == pa.int64()]
     return {
@@ -40,9 +41,9 @@ def write_parquet(table: pa.Table, target: Path) -> None:
 
 @contextmanager
 def opened(file: Path, **options: Any) -> Iterator[pq.ParquetFile]:
-    """A part to read from; BadEvidence when it turns out damaged, at once or later.
+    """A part to read from. BadEvidence if it is damaged, when it is opened or while it is read.
 
-    By its descriptor: to pyarrow a name has to be UTF-8.
+    It is opened by its descriptor, because pyarrow takes only names that are UTF-8.
     """
     with file.open("rb") as stream:
         try:
@@ -54,7 +55,7 @@ def opened(file: Path, **options: Any) -> Iterator[pq.ParquetFile]:
 
 
 def merge_small_parts(parts: Sequence[Path]) -> None:
-    """Makes one part of the small ones among `parts`. Rows may be missing after a crash in here, but never doubled."""
+    """Merges the small ones among `parts` into one. A crash in here may lose rows, but never leaves them twice."""
     small = [part for part in parts if pq.read_metadata(part).num_rows < SMALL_ROWS]
     if len(small) < 2:
         return
@@ -70,7 +71,7 @@ def merge_small_parts(parts: Sequence[Path]) -> None:
 
 
 def _groups(parts: Sequence[Path]) -> Iterator[list[pa.Table]]:
-    """Tables in groups of at least SMALL_ROWS rows but for the last: row groups of a size that readers like."""
+    """Tables in groups of at least SMALL_ROWS rows, except the last: row groups of a size that is fast to read."""
     group: list[pa.Table] = []
     for part in parts:
         group.append(pq.read_table(part))

@@ -1,4 +1,4 @@
-"""Sealing of evidence that this harness did not write, or that somebody edited: marked as such, fully checked."""
+"""Sealing of evidence that this harness did not write, or that a person edited: checked in full, and marked as such."""
 
 from __future__ import annotations
 
@@ -14,8 +14,17 @@ from harness.evidence.bundle import Bundle, check_parts, check_promised, documen
 from harness.evidence.columns import arrow_schema
 from harness.evidence.documents import is_there, read_json, with_rights, write_json
 from harness.evidence.layout import check_names, check_tables, ignored
-from harness.evidence.manifest import MANIFEST, check_manifest, manifest_of, sealed_names
+from harness.evidence.manifest import (
+    MANIFEST,
+    SEALED_FROM,
+    check_manifest,
+    check_version,
+    digest,
+    manifest_of,
+    sealed_names,
+)
 from harness.evidence.parts import encoding
+from harness.evidence.seal_recovery import STAGED, recover_locked, sealing
 from harness.evidence.values import rows_by_hand
 from harness.evidence.verdicts import VERDICT
 from harness.model.errors import BadEvidence
@@ -26,39 +35,52 @@ _CHUNK_ROWS: Final = 1 << 16
 
 
 def seal_directory(path: Path) -> Bundle:
-    """Digests every file of a bundle made or edited by hand, and opens it. BadEvidence names what is missing.
+    """Digests every file of a bundle made or edited by hand, and opens it. BadEvidence says what is wrong.
 
-    Tables may be JSON lines; they become Parquet here. What an earlier manifest says of release, seed and versions is
-    kept. A verdict on the evidence as it was before is removed: it is not about this evidence. What is refused stays
-    as it was, with the seal that it had.
+    Tables may be JSON lines; they become Parquet here. Release, seed and versions are taken from an earlier manifest if
+    there is one. A verdict on the evidence before this seal is removed, because it is not about this evidence. A folder
+    that is refused stays as it was, with the seal and the verdict that it had.
     """
     with with_rights(path, "seal it as a user who may do both, on a disk with space left"):
         if not path.is_dir():
             raise BadEvidence(f"{path} is not a folder; give the folder of the evidence")
-        check_names(path)
-        check_tables(path, by_hand=True)
-        documents = documents_of(path)
-        facts = _facts(path, documents)
-        staged = {lines: _beside(lines) for lines in _lines_by_hand(path)}
-        check_parts(path, documents, whole=True)
-        try:
-            for lines, part in staged.items():
-                _to_parquet(lines, part)
-                check_promised(part, lines.parent.name, documents, source=lines)
-            manifest = _manifest(path, facts, staged)
-            _put_in_place(path, manifest, staged)
-        finally:
-            for part in staged.values():
-                part.unlink(missing_ok=True)
-        return Bundle(path, manifest, documents, sealed=True)
+        with sealing(path):
+            return _seal(path)
 
 
-def _facts(path: Path, documents: Mapping[str, Any]) -> dict[str, Any]:
-    """Release, seed and so on from an earlier manifest, else what the documents say themselves."""
-    if is_there(path / MANIFEST):
-        earlier = read_json(path / MANIFEST)
-        if isinstance(earlier, dict):
-            return {k: v for k, v in earlier.items() if k not in ("format_version", "sealed_by", "files")}
+def _seal(path: Path) -> Bundle:
+    check_names(path)
+    check_tables(path, by_hand=True)
+    facts = _earlier_facts(path)
+    documents = documents_of(path)
+    facts = facts or _own_facts(path, documents)
+    staged = {lines: _beside(lines) for lines in _lines_by_hand(path)}
+    check_parts(path, documents, whole=True)
+    try:
+        for lines, part in staged.items():
+            _to_parquet(lines, part)
+            check_promised(part, lines.parent.name, documents, source=lines)
+        manifest = _manifest(path, facts, staged)
+        _put_in_place(path, manifest, staged)
+    except BaseException:
+        recover_locked(path)
+        raise
+    return Bundle(path, manifest, documents, sealed=True)
+
+
+def _earlier_facts(path: Path) -> dict[str, Any]:
+    """Release, seed and so on from an earlier manifest; empty without one. BadEvidence on one of another version."""
+    if not is_there(path / MANIFEST):
+        return {}
+    earlier = read_json(path / MANIFEST)
+    if not isinstance(earlier, dict):
+        return {}
+    if "format_version" in earlier:
+        check_version(path / MANIFEST, earlier["format_version"])
+    return {k: v for k, v in earlier.items() if k not in ("format_version", "sealed_by", "files", SEALED_FROM)}
+
+
+def _own_facts(path: Path, documents: Mapping[str, Any]) -> dict[str, Any]:
     name = documents["scenario.json"].get("name") or path.resolve().name
     release = {"version": "unknown", "commit": "unknown", "source": "evidence sealed by hand"}
     return {"release": release, "scenario": name, "seed": None, "versions": {}, "clock": {}}
@@ -79,7 +101,7 @@ def _lines_by_hand(path: Path) -> Iterator[Path]:
 
 
 def _beside(lines: Path) -> Path:
-    return lines.with_name(f"{lines.stem}.parquet.sealing.tmp")
+    return lines.with_name(f"{lines.stem}.parquet{STAGED}")
 
 
 def _to_parquet(lines: Path, part: Path) -> None:
@@ -89,34 +111,39 @@ def _to_parquet(lines: Path, part: Path) -> None:
     chunk = list(islice(rows, _CHUNK_ROWS))
     if not chunk:
         raise BadEvidence(f"{lines} has no rows; write them, or remove the file if there were none")
-    # By its descriptor: to pyarrow a name has to be UTF-8.
+    # By its descriptor, because pyarrow takes only names that are UTF-8.
     with part.open("wb") as stream, pq.ParquetWriter(stream, schema, **encoding(schema)) as file:
         while chunk:
             try:
                 file.write_table(pa.Table.from_pylist(chunk, schema))
-            except ValueError as misfit:  # such as half of a surrogate pair, which JSON can say and UTF-8 cannot
+            except ValueError as misfit:  # such as half of a surrogate pair, which JSON can hold and UTF-8 cannot
                 raise BadEvidence(f"{lines} does not fit the columns of {table}: {misfit}; write it again") from None
             chunk = list(islice(rows, _CHUNK_ROWS))
 
 
 def _manifest(path: Path, facts: Mapping[str, Any], staged: Mapping[Path, Path]) -> dict[str, Any]:
-    """Of the files as they will lie when the staged parts have taken the place of their JSON lines."""
+    """The manifest of the files as they are once the staged parts have replaced their JSON lines."""
     files = {name: path / name for name in sealed_names(path) if path / name not in staged}
     for lines, part in staged.items():
         files[lines.with_suffix(".parquet").relative_to(path).as_posix()] = part
-    manifest = manifest_of(files, facts, HAND)
+    made_from = {lines.relative_to(path).as_posix(): digest(lines) for lines in staged}
+    manifest = manifest_of(files, {**facts, **({SEALED_FROM: made_from} if made_from else {})}, HAND)
     check_manifest(path / MANIFEST, manifest)
     return manifest
 
 
 def _put_in_place(path: Path, manifest: Mapping[str, Any], staged: Mapping[Path, Path]) -> None:
-    """Whenever it is broken off, the JSON lines are there still, or the seal on the Parquet that they became."""
-    superseded = [lines.with_suffix(".parquet") for lines in staged]
+    """The seal holds once the manifest is written. After a kill later than that, `recover` does the rest of this."""
+    verdict, hidden = path / VERDICT, path / f"{VERDICT}{STAGED}"
+    if verdict.is_file():
+        verdict.replace(hidden)
     try:
-        for part, target in zip(staged.values(), superseded, strict=True):
-            part.replace(target)
         write_json(path / MANIFEST, manifest)
-        superseded = [path / VERDICT, *staged]
-    finally:
-        for file in superseded:
-            file.unlink(missing_ok=True)
+    except BaseException:
+        if hidden.is_file():
+            hidden.replace(verdict)
+        raise
+    for lines, part in staged.items():
+        part.replace(lines.with_suffix(".parquet"))
+        lines.unlink()
+    hidden.unlink(missing_ok=True)

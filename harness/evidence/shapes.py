@@ -1,4 +1,4 @@
-"""What a JSON value must look like, as plain data, and one sentence about the first place where it does not."""
+"""The shape that a JSON value must have, as plain data, and one sentence about the first place that differs."""
 
 from __future__ import annotations
 
@@ -13,36 +13,37 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """An object whose keys are names: every value has the one shape."""
+    """An object whose keys are names of the evidence. All its values have one shape."""
 
     shape: Shape
 
 
 @dataclass(frozen=True, slots=True)
 class Kinds:
-    """An object of which one key says what else it holds."""
+    """An object in which the value of one key says which other keys it has."""
 
     key: str
     shapes: Mapping[str, Mapping[str, Shape]]
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """A list of so many members, each of a shape of its own."""
+class Members:
+    """A list of fixed length, each of whose members has a shape of its own."""
 
     shapes: tuple[Shape, ...]
 
 
-# "int", "number", "bool", "string"; a tuple of words; [shape] is a list; a mapping is an object, of which `key?` may be
-# absent or null. Keys that a shape does not name are ignored, as FORMAT.md says.
-Shape = str | Words | list[Any] | Mapping[str, Any] | Many | Kinds | Row
+# "int", "number", "bool", "string", with a "?" if the value may be null; a tuple of words, one of which it must be;
+# [shape] is a list; a mapping is an object, whose `key?` may be absent or null. Keys that a shape does not name are
+# ignored, as FORMAT.md says.
+Shape = str | Words | list[Any] | Mapping[str, Any] | Many | Kinds | Members
 
 _SAID: Final = {"int": "a whole number", "number": "a number", "bool": "true or false", "string": "text"}
 _SHOWN: Final = 40
 
 
 def misfit(value: object, shape: Shape, at: str = "") -> str | None:
-    """Where a value departs from its shape and how; None when it fits."""
+    """Where a value differs from its shape, and how; None if it fits."""
     if isinstance(shape, str):
         return _plain(value, shape, at)
     if isinstance(shape, tuple):
@@ -51,9 +52,9 @@ def misfit(value: object, shape: Shape, at: str = "") -> str | None:
         if not isinstance(value, list):
             return _not(value, "a list", at)
         return _first(misfit(item, shape[0], f"{at}[{n}]") for n, item in enumerate(value))
-    if isinstance(shape, Row):
+    if isinstance(shape, Members):
         if not (isinstance(value, list) and len(value) == len(shape.shapes)):
-            return _not(value, f"a list of {len(shape.shapes)}", at)
+            return _not(value, f"a list of {len(shape.shapes)} values", at)
         return _first(misfit(item, shape.shapes[n], f"{at}[{n}]") for n, item in enumerate(value))
     if not isinstance(value, dict):
         return _not(value, "an object", at)
@@ -66,7 +67,7 @@ def misfit(value: object, shape: Shape, at: str = "") -> str | None:
 
 
 def one_of(words: Words) -> str:
-    """`a`, `b` or `c`, as JSON writes them."""
+    """ "a", "b" or "c", as JSON writes them."""
     *most, last = [json.dumps(word) for word in words]
     return f"{', '.join(most)} or {last}" if most else last
 
@@ -76,7 +77,7 @@ def shown(value: object) -> str:
     try:
         text = json.dumps(value, ensure_ascii=False)
     except RecursionError:
-        return "nested too deep"
+        return "too deeply nested"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
@@ -96,7 +97,7 @@ def _plain(value: object, kind: str, at: str) -> str | None:
     if value is None and name != kind:
         return None
     kinds: Mapping[str, type | UnionType] = {"int": int, "number": int | float, "bool": bool, "string": str}
-    # To Python true is a number.
+    # In Python, True is an int.
     fits = isinstance(value, kinds[name]) and (name == "bool" or not isinstance(value, bool))
     return None if fits else _not(value, _SAID[name], at)
 

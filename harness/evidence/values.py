@@ -1,4 +1,4 @@
-"""Values of the tables: a closed vocabulary is closed, offsets count from 0, and JSON lines hold what columns hold."""
+"""Checks of the values in tables: columns with fixed words, numbers that count from 0, and rows of JSON lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _BITS: Final = {"int32": 31, "int64": 63}
 
 
 def check_values(file: Path, table: str) -> None:
-    """BadEvidence for a word that the format does not know, and for a count below 0, in a Parquet part."""
+    """BadEvidence for an unknown word in a column with fixed words, and for a count below 0, in a Parquet part."""
     for column, words in WORDS[table].items():
         for word in words_in(file, column) - {*words, *([None] if nullable(columns_of(table)[column]) else [])}:
             raise BadEvidence(f"{file}: {_not_a_word(column, word, words)}; {_lists(table)}")
@@ -32,7 +32,7 @@ def check_values(file: Path, table: str) -> None:
 
 
 def words_in(file: Path, column: str) -> set[str | None]:
-    """The distinct values of a text column, a batch at a time."""
+    """The distinct values of a text column, read a batch at a time."""
     found: set[str | None] = set()
     with opened(file, read_dictionary=[column]) as part:
         for batch in part.iter_batches(_BATCH_ROWS, columns=[column]):
@@ -41,7 +41,7 @@ def words_in(file: Path, column: str) -> set[str | None]:
 
 
 def misfit_of_line(row: object, table: str, *, by_hand: bool = False) -> str | None:
-    """What is wrong with a JSON line; None when it fits. `by_hand`: what may be null may be left out."""
+    """What is wrong with a JSON line; None if it fits. `by_hand`: columns that may be null may be left out."""
     if wrong := misfit(row, _shape(table, by_hand)):
         return wrong
     values: dict[str, Any] = dict(row) if isinstance(row, dict) else {}
@@ -51,7 +51,7 @@ def misfit_of_line(row: object, table: str, *, by_hand: bool = False) -> str | N
 
 
 def lines_of(file: Path) -> Iterator[str]:
-    """Lines of JSON, each with its line break; BadEvidence when they are not text."""
+    """Lines of JSON, each with its line break. BadEvidence if they are not UTF-8."""
     try:
         with file.open(encoding="utf-8", newline="\n") as lines:
             yield from lines
@@ -60,7 +60,7 @@ def lines_of(file: Path) -> Iterator[str]:
 
 
 def rows_by_hand(file: Path, table: str) -> Iterator[dict[str, Any]]:
-    """Rows of JSON lines; BadEvidence with line and column of the first one that is no row of the table."""
+    """Rows of JSON lines. BadEvidence with line and column of the first one that is no row of the table."""
     for number, line in enumerate(lines_of(file), start=1):
         if not line.strip():
             continue
@@ -75,12 +75,12 @@ def rows_by_hand(file: Path, table: str) -> Iterator[dict[str, Any]]:
 
 
 def at_line(file: Path, number: int, wrong: str) -> str:
-    """The beginning of a sentence about a line."""
+    """A sentence about a line: the file, the line's number and what is wrong."""
     return f"{file} line {number}{' ' if wrong.startswith(('has ', 'is ')) else ': '}{wrong}"
 
 
 def nulls_in(part: pq.ParquetFile, column: str) -> int:
-    """Nulls of a column: as the part's own statistics say, else as they stand there."""
+    """The number of nulls in a column, from the part's own statistics if it has them, else by reading it."""
     reported = _statistics(part, column)
     if all(s is not None and s.has_null_count for s in reported):
         return sum(s.null_count for s in reported)
@@ -88,7 +88,7 @@ def nulls_in(part: pq.ParquetFile, column: str) -> int:
 
 
 def read_whole(part: pq.ParquetFile) -> None:
-    """Decodes every value, for a sound footer may lead to damaged pages."""
+    """Decodes every value, because pages may be damaged although the footer is sound."""
     for _ in part.iter_batches(_BATCH_ROWS):
         pass
 
@@ -120,7 +120,7 @@ def _wrong_values(row: dict[str, Any], table: str) -> Iterator[str]:
 
 
 def _least(file: Path, column: str) -> int | None:
-    """The smallest value: as the part's own statistics say, else as it stands there."""
+    """The smallest value of a column, from the part's own statistics if it has them, else by reading it."""
     with opened(file) as part:
         reported = _statistics(part, column)
         if all(s is not None and s.has_min_max for s in reported):
@@ -132,7 +132,7 @@ def _least(file: Path, column: str) -> int | None:
 def _statistics(part: pq.ParquetFile, column: str) -> list[Any]:
     at = part.schema_arrow.names.index(column)
     chunks = [part.metadata.row_group(group).column(at) for group in range(part.num_row_groups)]
-    # A footer that contradicts itself: pyarrow ends the process when it is asked for statistics then.
+    # pyarrow aborts the process if it is asked for statistics of a footer that contradicts itself.
     if any(chunk.physical_type != part.metadata.schema.column(at).physical_type for chunk in chunks):
         raise ValueError(f"its footer gives column {column} two types")
     return [chunk.statistics for chunk in chunks]

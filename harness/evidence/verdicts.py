@@ -1,4 +1,4 @@
-"""verdict.json of a bundle: written by the judge, read by everything that shows it. Only this file makes an exit 1."""
+"""verdict.json of a bundle: the judge writes it, and reports read it. Only this file can lead to exit code 1."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from harness.evidence.documents import read_json, write_json
+from harness.evidence.shapes import shown
 from harness.model.errors import BadEvidence
 from harness.model.finding import Finding, Kind
+from harness.model.schemas import FORMAT_VERSION
 from harness.model.verdict import Doubt, Score, Status, Verdict
 
 VERDICT: Final = "verdict.json"
@@ -16,26 +18,33 @@ FINDINGS: Final = "findings.parquet"
 
 
 def write_verdict(bundle: Path, verdict: Verdict) -> Path:
-    """Writes verdict.json beside the evidence, atomically."""
+    """Writes verdict.json into the folder of the bundle, atomically."""
     path = bundle / VERDICT
     write_json(path, verdict.as_dict())
     return path
 
 
 def read_verdict(bundle: Path) -> Verdict:
-    """The verdict on a bundle; BadEvidence when nobody has judged it yet, or the file is not a verdict."""
+    """The verdict on a bundle. BadEvidence if it has not been judged yet, or the file is not a verdict."""
     path = bundle / VERDICT
     if not path.is_file():
         raise BadEvidence(f"{bundle} has no {VERDICT} yet; run `durability verify {bundle}`")
+    plain = read_json(path)
+    version = plain.get("format_version") if isinstance(plain, dict) else None
+    if version != FORMAT_VERSION:
+        raise BadEvidence(
+            f"{path} has format version {shown(version)}, and this harness reads version {FORMAT_VERSION}; run "
+            f"`durability verify {bundle}`"
+        )
     try:
-        return verdict_from_dict(read_json(path))
+        return verdict_from_dict(plain)
     except (KeyError, TypeError, ValueError) as foreign:
         raise BadEvidence(f"{path} is not a verdict ({foreign!r}); run `durability verify {bundle}`") from None
 
 
 def verdict_from_dict(plain: Mapping[str, Any]) -> Verdict:
-    """The inverse of `Verdict.as_dict`; KeyError, TypeError or ValueError on a foreign shape."""
-    fields = dict(plain)
+    """The inverse of `Verdict.as_dict`. KeyError, TypeError or ValueError on any other shape."""
+    fields = {name: value for name, value in plain.items() if name != "format_version"}
     fields["status"] = Status[fields.pop("verdict")]
     fields["findings"] = tuple(Finding(**{**row, "kind": Kind(row["kind"])}) for row in plain["findings"])
     fields["doubts"] = tuple(Doubt(**row) for row in plain["doubts"])

@@ -1,7 +1,8 @@
-"""Writers of an evidence bundle: rows as they happen, documents atomically, the seal last.
+"""Writers of an evidence bundle: rows while they happen, documents atomically, the seal last.
 
-A part file is written as `.tmp` and renamed, so after a crash each part is whole or absent. Rows that were still in
-memory are lost then: their sequences were reserved durably before, so the verifier counts them as `unknown`.
+A part file is written under a name that ends in `.tmp` and then renamed, so after a crash each part is whole or absent.
+Rows that were still in memory are lost then. Their sequences were reserved on disk before, so the verifier counts them
+as `unknown`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,18 +23,25 @@ from harness.evidence.documents import document_name, write_json
 from harness.evidence.manifest import write_manifest
 from harness.evidence.parts import merge_small_parts, write_parquet
 from harness.model.errors import HarnessFailure
+from harness.model.schemas import FORMAT_VERSION
 
 ROTATE_ROWS: Final = 200_000
 ROTATE_AFTER_S: Final = 2.0
+_RUN: Final = "run.json"
 
 
 class TableWriter(Protocol):
-    """One writer of one table; used by one thread at a time."""
+    """One writer of one table.
+
+    One thread appends. Another thread may close the writer meanwhile, as `BundleWriter.close` does while a worker
+    hangs: each append is then either in the evidence as a whole, or refused.
+    """
 
     def append(self, columns: Mapping[str, Any]) -> None:
         """Adds rows: arrays (numpy, masked, pyarrow, lists with None) of one length; scalars are broadcast.
 
-        A nullable column may be left out. Values are copied. HarnessFailure on columns that do not fit the table.
+        A nullable column may be left out. Values are copied. HarnessFailure if the columns do not fit the table, or if
+        the writer is closed; no row is added then.
         """
         ...
 
@@ -46,7 +55,7 @@ class TableWriter(Protocol):
 
 
 class ParquetWriter:
-    """Buffers rows and rotates them into Parquet parts, after ROTATE_ROWS rows or ROTATE_AFTER_S seconds."""
+    """Buffers rows and writes them as a Parquet part after ROTATE_ROWS rows or ROTATE_AFTER_S seconds."""
 
     def __init__(self, directory: Path, table: str, writer: str) -> None:
         self._what = f"{table}/{writer}"
@@ -58,29 +67,42 @@ class ParquetWriter:
         self.parts: list[Path] = []
         self._rotated_s = time.monotonic()
         self._closed = False
+        self._lock = threading.Lock()  # the buffers, and which part comes next
 
     def append(self, columns: Mapping[str, Any]) -> None:
-        if self._closed:
-            raise HarnessFailure(f"{self._what}: rows were appended after the writer was closed")
-        rows = _row_count(columns, self._what)
-        if rows == 0:
-            return
-        if foreign := columns.keys() - self._columns.keys():
-            raise HarnessFailure(f"{self._what}: the table has no columns {sorted(foreign)}")
-        for name, (buffer, optional) in self._columns.items():
-            value = columns.get(name)
-            if value is None and not optional:
-                raise HarnessFailure(f"{self._what}: column {name} must be given")
-            try:
-                buffer.put(self._rows, rows, value)
-            except (ValueError, TypeError, OverflowError, pa.ArrowException) as misfit:
-                raise HarnessFailure(f"{self._what}: column {name} {misfit}") from misfit
-        self._rows += rows
-        if self._rows >= ROTATE_ROWS or time.monotonic() - self._rotated_s > ROTATE_AFTER_S:
-            self.flush()
+        with self._lock:
+            if self._closed:
+                raise _closed(self._what)
+            rows = _row_count(columns, self._what)
+            if rows == 0:
+                return
+            if foreign := columns.keys() - self._columns.keys():
+                raise HarnessFailure(f"{self._what}: the table has no columns {sorted(foreign)}")
+            for name, (buffer, optional) in self._columns.items():
+                value = columns.get(name)
+                if value is None and not optional:
+                    raise HarnessFailure(f"{self._what}: column {name} must be given")
+                try:
+                    buffer.put(self._rows, rows, value)
+                except (ValueError, TypeError, OverflowError, pa.ArrowException) as misfit:
+                    raise HarnessFailure(f"{self._what}: column {name} {misfit}") from misfit
+            self._rows += rows  # last, so that a refused append leaves nothing behind
+            if self._rows >= ROTATE_ROWS or time.monotonic() - self._rotated_s > ROTATE_AFTER_S:
+                self._rotate()
 
     def flush(self) -> None:
-        """Rotates: what is buffered becomes a part file. Nothing buffered, nothing written."""
+        """Writes what is buffered as a part file. Without buffered rows it writes nothing."""
+        with self._lock:
+            self._rotate()
+
+    def close(self) -> None:
+        with self._lock:
+            if not self._closed:
+                self._rotate()
+                self._closed = True
+
+    def _rotate(self) -> None:
+        """The caller holds the lock."""
         self._rotated_s = time.monotonic()
         if self._rows == 0:
             return
@@ -90,11 +112,6 @@ class ParquetWriter:
         self.parts.append(target)
         self._rows = 0
 
-    def close(self) -> None:
-        if not self._closed:
-            self.flush()
-            self._closed = True
-
 
 class JsonLinesWriter:
     """One JSON object a line, on disk (fsync) before `append` returns: for reservations, which come before sends."""
@@ -103,6 +120,7 @@ class JsonLinesWriter:
         self._what = f"{table}/{writer}"
         self._schema = arrow_schema(table)
         self._file = (directory / f"{writer}.jsonl").open("a", encoding="utf-8")
+        self._lock = threading.Lock()
 
     def append(self, columns: Mapping[str, Any]) -> None:
         rows = _row_count(columns, self._what)
@@ -112,20 +130,32 @@ class JsonLinesWriter:
             raise HarnessFailure(f"{self._what}: {misfit}") from misfit
         if foreign := columns.keys() - set(self._schema.names):
             raise HarnessFailure(f"{self._what}: the table has no columns {sorted(foreign)}")
-        for values in zip(*arrays, strict=True):
-            self._file.write(json.dumps(dict(zip(self._schema.names, values, strict=True))) + "\n")
-        self.flush()
+        lines = [
+            json.dumps(dict(zip(self._schema.names, row, strict=True))) + "\n" for row in zip(*arrays, strict=True)
+        ]
+        with self._lock:
+            if self._file.closed:
+                raise _closed(self._what)
+            self._file.writelines(lines)
+            self._to_disk()
 
     def flush(self) -> None:
+        with self._lock:
+            if not self._file.closed:
+                self._to_disk()
+
+    def close(self) -> None:
+        with self._lock:
+            self._file.close()
+
+    def _to_disk(self) -> None:
+        """The caller holds the lock."""
         self._file.flush()
         os.fsync(self._file.fileno())
 
-    def close(self) -> None:
-        self._file.close()
-
 
 class BundleWriter:
-    """Writes one bundle. `path` is created; one that already holds files is refused."""
+    """Writes one bundle. `path` is created; a folder that already holds files is refused."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -133,21 +163,32 @@ class BundleWriter:
         if any(path.iterdir()):
             raise HarnessFailure(f"{path} holds files already; evidence is never written twice into one folder")
         self._writers: dict[tuple[str, str], TableWriter] = {}
+        self._closed = False
+        self._lock = threading.Lock()  # which writers there are
 
     def table(self, name: str, writer: str) -> TableWriter:
-        """A new writer of a table; each name once a bundle."""
-        if (name, writer) in self._writers:
-            raise HarnessFailure(f"{name}/{writer} is being written already; every writer needs a name of its own")
+        """A new writer of a table. HarnessFailure if the bundle has a writer of that name, or is closed."""
         columns_of(name)
-        directory = self.path / name
-        directory.mkdir(exist_ok=True)
-        kind = JsonLinesWriter if name == "reservations" else ParquetWriter
-        opened: TableWriter = kind(directory, name, writer)
-        self._writers[name, writer] = opened
+        with self._lock:
+            if self._closed:
+                raise _closed(f"{name}/{writer}")
+            if (name, writer) in self._writers:
+                raise HarnessFailure(f"{name}/{writer} is being written already; every writer needs a name of its own")
+            directory = self.path / name
+            directory.mkdir(exist_ok=True)
+            kind = JsonLinesWriter if name == "reservations" else ParquetWriter
+            opened: TableWriter = kind(directory, name, writer)
+            self._writers[name, writer] = opened
         return opened
 
     def document(self, name: str, content: object) -> None:
-        """Writes a JSON document atomically; the last one of a name stays."""
+        """Writes a JSON document atomically; a later one of the same name replaces it.
+
+        run.json gets the `format_version`: it is the first document of a run, so evidence of a run that died before it
+        was sealed, and has no manifest, can still be told from evidence of another format.
+        """
+        if document_name(name) == _RUN and isinstance(content, Mapping):
+            content = {"format_version": FORMAT_VERSION, **content}
         write_json(self.path / document_name(name), content)
 
     def log(self, source: Path, name: str) -> None:
@@ -157,7 +198,9 @@ class BundleWriter:
         shutil.copyfile(source, target)
 
     def close(self) -> None:
-        """Closes every writer that was handed out. Idempotent."""
+        """Closes every table. Rows that a thread appends from now on are refused. Idempotent."""
+        with self._lock:
+            self._closed = True
         for writer in self._writers.values():
             writer.close()
 
@@ -168,6 +211,10 @@ class BundleWriter:
             if isinstance(writer, ParquetWriter):
                 merge_small_parts(writer.parts)
         write_manifest(self.path, facts, sealed_by="harness")
+
+
+def _closed(what: str) -> HarnessFailure:
+    return HarnessFailure(f"{what}: the bundle is closed and takes no more rows; a thread went on after the run")
 
 
 def _row_count(columns: Mapping[str, Any], what: str) -> int:

@@ -1,1 +1,1 @@
-"""Words of the field as plain data. Nothing in here imports another room of the harness."""
+"""The vocabulary of the harness as plain data. This room imports no other room."""

@@ -1,4 +1,4 @@
-"""What can run the brokers, by the names that users give."""
+"""The backends that run the brokers, by the names that users give."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Final
 
 PROCESSES: Final = "processes"
 CONTAINERS: Final = "containers"
-AUTO: Final = "auto"  # containers where they can be had
+AUTO: Final = "auto"  # containers if the machine can run them
 BACKENDS: Final = (AUTO, PROCESSES, CONTAINERS)

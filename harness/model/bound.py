@@ -1,4 +1,4 @@
-"""How much a run without loss leaves open: exact binomial bounds."""
+"""Exact binomial bounds on the chance of loss that remain after a run."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ CONFIDENCE: Final = 0.95
 
 
 def loss_bound(losses: int, episodes: int, confidence: float = CONFIDENCE) -> float:
-    """Exact one-sided upper bound (Clopper and Pearson 1934) on the chance of loss an episode.
+    """Exact one-sided upper bound (Clopper and Pearson 1934) on the chance of loss in one fault episode.
 
-    The chance at which `losses` or fewer of `episodes` would be seen with probability 1 - confidence. No episode at
-    all leaves everything open: 1.0.
+    It is the chance at which `losses` or fewer of `episodes` would be seen with probability 1 - confidence. Without an
+    episode it is 1.0.
     """
     if losses >= episodes:
         return 1.0

@@ -1,4 +1,4 @@
-"""Epoch nanoseconds that never step back: one wall-clock anchor plus the monotonic clock."""
+"""Epoch nanoseconds that never go back: one wall-clock anchor plus the monotonic clock."""
 
 from __future__ import annotations
 
@@ -10,5 +10,5 @@ _MONOTONIC_AT_ANCHOR_NS: Final = time.monotonic_ns()
 
 
 def now_ns() -> int:
-    """Epoch nanoseconds. A wall clock that is set during a run moves nothing here."""
+    """Epoch nanoseconds. They do not change if the wall clock is set during a run."""
     return ANCHOR_NS + time.monotonic_ns() - _MONOTONIC_AT_ANCHOR_NS

@@ -2,29 +2,29 @@
 
 HarnessError
 ├── BadInput            wrong usage, bad input, a missing capability: exit 2
-│   └── BadEvidence     a bundle that is damaged, truncated or not ours: exit 2
-└── HarnessFailure      the harness itself could not go on: exit 3
-    └── HarnessTimeout  a bounded wait ran out; the text says what was last seen
+│   └── BadEvidence     a bundle that is damaged, truncated or of another program: exit 2
+└── HarnessFailure      the harness itself could not continue: exit 3
+    └── HarnessTimeout  a wait reached its time limit; the text says what was last seen
 """
 
 from __future__ import annotations
 
 
 class HarnessError(Exception):
-    """Root of everything this package raises on purpose. `str()` is one sentence for a person."""
+    """Root of all errors that this package raises on purpose. `str()` is one sentence for the user."""
 
 
 class BadInput(HarnessError):  # noqa: N818 - the field says "bad input", and the tree above is the vocabulary
-    """What the user gave cannot be used. The text names the cause and the remedy in one sentence."""
+    """The user's input cannot be used. The text names the cause and the remedy in one sentence."""
 
 
 class BadEvidence(BadInput):
-    """A bundle cannot be judged: damaged, truncated, of a foreign format or version."""
+    """A bundle cannot be judged: it is damaged, truncated, or of another format or version."""
 
 
 class HarnessFailure(HarnessError):  # noqa: N818
-    """We broke: neither Kafka nor the user is to blame."""
+    """The harness failed. Neither Kafka nor the user is the cause."""
 
 
 class HarnessTimeout(HarnessFailure):
-    """A bounded wait ran out. The text says what was waited for and what was last seen."""
+    """A wait reached its time limit. The text says what was waited for and what was last seen."""

@@ -1,4 +1,4 @@
-"""Exit codes of every entry point. 1 is reserved for a FAIL that stands in a written verdict.json."""
+"""Exit codes of every entry point. 1 is reserved for a FAIL in a written verdict.json."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class Exit(IntEnum):
-    """The process's last word; the numbers are part of the public interface."""
+    """Exit codes of the process. The numbers are part of the public interface."""
 
     PASS = 0
     FAIL = 1
@@ -18,11 +18,11 @@ class Exit(IntEnum):
     TERMINATED = 143
 
 
-# Over several scenarios the worst counts, and a crash of ours must not hide behind an INCONCLUSIVE.
+# Over several scenarios the worst counts. An INCONCLUSIVE must not hide a failure of the harness.
 _WORST_FIRST = (Exit.FAIL, Exit.TERMINATED, Exit.INTERRUPTED, Exit.USAGE, Exit.HARNESS, Exit.INCONCLUSIVE, Exit.PASS)
 
 
 def worst(exits: Iterable[Exit]) -> Exit:
-    """The exit of a whole from those of its parts; nothing at all proved nothing."""
+    """The worst of several exit codes; INCONCLUSIVE if there are none."""
     seen = set(exits)
     return next((code for code in _WORST_FIRST if code in seen), Exit.INCONCLUSIVE)

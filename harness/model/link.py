@@ -1,4 +1,4 @@
-"""How a directed link between two nodes, or a client and a node, can be broken."""
+"""The ways in which a directed link between two nodes, or a client and a node, can be broken."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Literal
 
 CutMode = Literal["silent", "refusing"]
 Break = Literal["cut", "slow", "diverted"]
-# As who opened the connection sees it: what it sends, what it is sent back.
+# From the side that opened the connection: what it sends, and the answers that it gets.
 Direction = Literal["both", "requests", "answers"]

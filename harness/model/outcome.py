@@ -1,20 +1,20 @@
-"""What became of a send and of a transaction, as far as its sender can know."""
+"""Outcomes of sends, transactions and admin operations, as far as their sender can know them."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from typing import Final
 
-# How reservations name a client that is the release's own, before its version.
+# The name of the release's own client in reservations, before its version.
 JAVA_CLIENTS: Final = "kafka-clients"
 
 
 class Outcome(StrEnum):
-    """A write has three fates. Only an answer that excludes persistence is a refusal."""
+    """The outcome of a write. Only an answer that excludes that it was written is a refusal."""
 
-    ACKED = "acked"  # promised: losing the record afterwards is a finding
-    REFUSED = "refused"  # excluded: seeing the record afterwards is a finding
-    UNKNOWN = "unknown"  # no usable answer: both fates are legal
+    ACKED = "acked"  # promised: a loss of the record is a finding
+    REFUSED = "refused"  # excluded: a read of the record is a finding
+    UNKNOWN = "unknown"  # no usable answer: the record may be there or not
 
 
 class TxnOutcome(StrEnum):
@@ -22,11 +22,11 @@ class TxnOutcome(StrEnum):
 
     COMMITTED = "committed"
     ABORTED = "aborted"
-    UNKNOWN = "unknown"  # EndTxn was sent and not answered; stays so whatever follows
+    UNKNOWN = "unknown"  # EndTxn was sent and not answered; it stays unknown whatever follows
 
 
 class Did(StrEnum):
-    """What an admin asked for. Its outcome is an `Outcome`: acknowledged, it is promised as a record is."""
+    """Kinds of operations of an admin. An acknowledged operation is promised, like a record."""
 
     CREATE_TOPIC = "create_topic"
     DELETE_TOPIC = "delete_topic"

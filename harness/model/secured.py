@@ -1,4 +1,4 @@
-"""When the records of a run went by TLS: what a listener said, and which clients have to have shown it."""
+"""The proof that all records of a run used TLS: the answers of listeners, and the statistics of clients."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from typing import Any, Final
 
 REFUSED: Final = "refused"
 ANSWERED: Final = "answered"
-UNANSWERED: Final = "unanswered"  # which is no refusal
-SECURE: Final = "sasl_ssl"  # as clients' statistics have it
+UNANSWERED: Final = "unanswered"  # no answer is no refusal
+SECURE: Final = "sasl_ssl"  # the name in clients' statistics
 
 
 def producer_name(producer: str) -> str:
-    """Of a client in `clients`: a reader may have the same name."""
+    """The name of a producer in `clients`; a reader may have the same name."""
     return f"producer {producer}"
 
 
 def reader_name(reader: str) -> str:
-    """Of a live reader in `clients`; those that read afterwards go by their names in reads.json."""
+    """The name of a live reader in `clients`. Readers of the drain have their names of reads.json."""
     return f"reader {reader}"
 
 
 def unproven(secured: Mapping[str, Any] | None, brokers: Iterable[int], clients: Sequence[str]) -> list[str]:
-    """Why the `secured` of a run.json does not prove that all records went by TLS; empty when it does.
+    """The reasons why `secured` of run.json does not prove that all records used TLS; empty if it does.
 
-    clients: all that have to have written or read records; none at all may have gone another way.
+    clients: those that must have moved records by TLS. No client at all may have used another protocol.
     """
     if not secured:
-        return ["nothing tells by which way records went"]
+        return ["the bundle has no proof that records used TLS"]
     rows = secured["listeners"]
     found = [
-        f"nobody looked at the listener of broker {broker}"
+        f"the listener of broker {broker} was not checked"
         for broker in brokers
         if broker not in {row["broker"] for row in rows}
     ]
     for row in rows:
         listener = f"the listener {row['address']} of broker {row['broker']}"
         if not row["tls"]:
-            found.append(f"{listener} spoke no TLS ({row['cipher']})")
+            found.append(f"{listener} does not use TLS ({row['cipher']})")
         for what, asked in (("plaintext", "a request without TLS"), ("wrong_password", "a wrong password")):
             if row[what] != REFUSED:
                 found.append(f"{listener} did not refuse {asked}: {row[what]}")
     for client in dict.fromkeys([*clients, *secured["clients"]]):
         moved = {protocol: n for protocol, n in secured["clients"].get(client, {}).items() if n}
         if client in clients and not moved.get(SECURE):
-            found.append(f"no statistics of client {client} tell of {SECURE}")
+            found.append(f"the statistics of client {client} show no {SECURE}")
         if others := sorted(moved.keys() - {SECURE}):
-            found.append(f"client {client} went by {', '.join(others)}, too")
+            found.append(f"client {client} also used {', '.join(others)}")
     return found

@@ -15,8 +15,9 @@ from harness.model.user_files import read_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UserStorage:
-    """class_path: as Kafka takes one, files and folders' `/*`, separated by colons. config: what the manager is
-    configured with, without Kafka's prefix."""
+    """The user's class. class_path: like Kafka's, files and folders with `/*`, separated by colons. config: the
+    manager's settings, without Kafka's prefix.
+    """
 
     class_name: str
     class_path: str
@@ -24,28 +25,34 @@ class UserStorage:
 
 
 def read_user_storage(file: Path) -> UserStorage:
-    """What stands in a TOML file; paths begin where that lies. BadInput, in one sentence, on anything else."""
+    """The storage that a TOML file describes. Paths are relative to its folder. BadInput, in one sentence, if it is
+    wrong.
+    """
     where = f"remote storage {file}"
     try:
         plain = tomllib.loads(read_text(file))
     except OSError as refused:
-        raise BadInput(f"{where}: cannot be read ({refused.strerror}): name a file that says class_name") from None
+        raise BadInput(
+            f"{where}: cannot be read ({refused.strerror}): give a TOML file with class_name and class_path"
+        ) from None
     except (ValueError, RecursionError) as error:
         raise BadInput(f"{where}: not valid TOML: {error}") from None
     storage = cast(UserStorage, build(UserStorage, plain, where))
     entries = [_entry(part, file, where) for part in storage.class_path.split(":") if part]
     if not storage.class_name or not entries:
-        raise BadInput(f"{where}: class_name and class_path name nothing; give the manager's class, and its jars")
+        raise BadInput(f"{where}: class_name or class_path is empty; give the manager's class and its jars")
     return replace(storage, class_path=":".join(entries))
 
 
 def _entry(part: str, file: Path, where: str) -> str:
-    """Absolute, and there: a broker would only say that it finds no class."""
+    """The absolute path of an entry that exists. A broker would only report a missing class."""
     whole = (file.absolute().parent / part.removesuffix("/*")).resolve()
     if part.endswith("/*"):
         if not any(whole.glob("*.jar")):
-            raise BadInput(f"{where}: class_path: there is no jar in {whole}")
+            raise BadInput(
+                f"{where}: class_path: there is no jar in {whole}; put the manager's jars there, or correct the path"
+            )
         return f"{whole}/*"
     if not whole.exists():
-        raise BadInput(f"{where}: class_path: there is no {whole}")
+        raise BadInput(f"{where}: class_path: {whole} does not exist; correct the path")
     return str(whole)

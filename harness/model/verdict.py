@@ -1,4 +1,4 @@
-"""The answer: PASS, INCONCLUSIVE or FAIL, with everything it rests on."""
+"""Verdicts: PASS, INCONCLUSIVE or FAIL, with the findings, doubts and score behind them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from typing import Any
 
 from harness.model.exits import Exit
 from harness.model.finding import Finding
+from harness.model.schemas import FORMAT_VERSION
 
 
 class Status(IntEnum):
-    """TTCN-3's order; never handed to sys.exit (see `exit_of`)."""
+    """The statuses in TTCN-3's order. They are no exit codes; see `exit_of`."""
 
     PASS = 0
     INCONCLUSIVE = 1
@@ -28,13 +29,13 @@ def exit_of(status: Status) -> Exit:
 
 
 def overall(statuses: Iterable[Status]) -> Status:
-    """The worst of the parts; nothing at all proved nothing."""
+    """The worst of several statuses; INCONCLUSIVE if there are none."""
     return max(statuses, default=Status.INCONCLUSIVE)
 
 
 @dataclass(frozen=True, slots=True)
 class Doubt:
-    """Why a run proved too little. `name` is a stable word, `text` one sentence with figures."""
+    """A reason why a run proved too little. `name` is a stable word, `text` a sentence with figures."""
 
     name: str
     text: str
@@ -42,10 +43,11 @@ class Doubt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """Episodes first: records of one fault share its fate, so only episodes are independent.
+    """The score of a bundle, by fault episodes: records of one fault share its fate, so only episodes are independent.
 
-    `loss_bound` is the exact one-sided 95 % Clopper-Pearson upper bound on the chance of loss an episode.
-    The record shares are descriptive: raw counts every acked record, excused ones leave the promised ones.
+    `loss_bound` is the exact one-sided 95 % Clopper-Pearson upper bound on the chance of loss in one episode. The
+    shares of records are descriptive. `raw` counts every acked record; `excused` leaves excused records out of the
+    promised ones.
     """
 
     episodes: int
@@ -57,7 +59,7 @@ class Score:
     share_excused: float | None
     nines_raw: float | None
     nines_excused: float | None
-    # Of admins: acknowledged; of those, what alone decides how a thing has to be found; of those, found so.
+    # Operations of admins: acknowledged; those of them that alone decide the state of an entity; those found so.
     operations_acked: int = 0
     operations_standing: int = 0
     operations_held: int = 0
@@ -65,7 +67,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What `verdict.json` holds for one bundle."""
+    """The verdict on one bundle, as in verdict.json."""
 
     scenario: str
     status: Status
@@ -76,11 +78,11 @@ class Verdict:
     promised: int = 0
     durable: int = 0
     not_covered: tuple[str, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)  # release, seed, counts by table, steps with bites
+    facts: dict[str, Any] = field(default_factory=dict)  # release, seed, counts, steps with their effects
 
     def as_dict(self) -> dict[str, Any]:
-        """The documented JSON form; the status is written by name."""
-        plain = asdict(self)
+        """Plain JSON types, as FORMAT.md documents them. The status is written by its name."""
+        plain = {"format_version": FORMAT_VERSION, **asdict(self)}
         plain["verdict"] = self.status.name
         del plain["status"]
         return plain

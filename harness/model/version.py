@@ -1,4 +1,4 @@
-"""Versions of Kafka: what is one, and the numbers by which they are compared."""
+"""Versions of Kafka: their form, and their numbers for comparison."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 from typing import Final
 
 VERSION: Final = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")
-# Confluent's builds count for themselves: 7.9.1-ccs is of Kafka 3.9, 8.0.0-ce of Kafka 4.0.
+# Confluent's builds have numbers of their own: 7.9.1-ccs is Kafka 3.9, 8.0.0-ce is Kafka 4.0.
 _CONFLUENT: Final = re.compile(r"-(ccs|ce)\b")
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
-    """As numbers of Apache Kafka, (4, 3, 1); what follows a dash does not count."""
+    """The version of Apache Kafka as numbers, (4, 3, 1), without what follows a dash."""
     major, *rest = (int(part) for part in re.findall(r"\d+", version.split("-")[0]))
     return (major - 4 if _CONFLUENT.search(version) else major, *rest)

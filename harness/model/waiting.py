@@ -14,7 +14,7 @@ T = TypeVar("T")
 def wait_for(
     probe: Callable[[], T], *, until: Callable[[T], bool], deadline_s: float, what: str, interval_s: float = 0.05
 ) -> T:
-    """Calls `probe` until its answer satisfies `until` and returns that answer.
+    """Calls `probe` until its result satisfies `until`, and returns that result.
 
     Raises HarnessTimeout after `deadline_s` seconds, naming what was waited for and what was last seen.
     """

@@ -10,8 +10,7 @@ from harness.kafka.admin.client import AdminView
 from harness.model.clock import now_ns
 from harness.model.contract.contract import LOCK, LOCK_MS_DEFAULT
 from harness.model.errors import HarnessTimeout
-from harness.model.scenario.scenario import Scenario
-from harness.model.scenario.share_rules import FROM, ISOLATION
+from harness.model.scenario.scenario import SHARE_ISOLATION, SHARE_RESET, Scenario
 from harness.model.waiting import wait_for
 
 _ASK_S: Final = 10.0
@@ -23,7 +22,9 @@ def set_up(admin: AdminView, scenario: Scenario) -> None:
     """Sets the configuration of each share group before its members join. BadInput where Kafka refuses it."""
     for group, members in scenario.share_groups.items():
         first = members[0]
-        admin.alter_group_config(group, {FROM: "earliest", ISOLATION: first.isolation} | first.group_config)
+        admin.alter_group_config(
+            group, {SHARE_RESET: "earliest", SHARE_ISOLATION: first.isolation} | first.group_config
+        )
 
 
 def drained(admin: AdminView, scenario: Scenario) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""DESIGN's arrows between rooms, held by reading every import, those inside functions too."""
+"""The directions of imports between rooms, checked for every import, also those inside functions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LAYERS = {
 REPORTS_SEE = {"harness.model", "harness.evidence"}
 
 _BASE = {"model", "evidence", "kafka", "clusters"}
-# Room -> rooms that it may import beside itself. A new room needs a line here, and so a decision.
+# Room -> the other rooms that it may import. A new room needs a line here, and so a decision.
 ROOMS: dict[str, set[str]] = {
     "model": set(),
     "evidence": {"model"},
@@ -37,7 +37,7 @@ MUST_NOT_NEED = {"pytest", "allure", "_pytest"}
 
 
 def imported(source: str, package: str = "") -> Iterator[str]:
-    """Full names of everything a module imports; `from a import b` counts as a and as a.b."""
+    """Full names of all imports of a module; `from a import b` counts as a and as a.b."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -51,13 +51,13 @@ def imported(source: str, package: str = "") -> Iterator[str]:
 
 
 def _is_import_call(node: ast.Call) -> bool:
-    """importlib.import_module("...") and the lazy loaders that wrap it (`_room`)."""
+    """Whether a call is importlib.import_module("...") or a lazy loader that wraps it (`_room`)."""
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
     return name in {"import_module", "__import__", "_room"}
 
 
 def wrong_imports(module: str, source: str, package: str = "") -> set[str]:
-    """Imports of `module` that DESIGN does not allow."""
+    """Imports of `module` that the tables above do not allow."""
     layer = module.split(".")[0]
     names = set(imported(source, package))
     wrong = {name for name in names if name.split(".")[0] in LAYERS.keys() - LAYERS[layer]}
@@ -90,7 +90,7 @@ def _name(path: Path) -> str:
 
 
 @pytest.mark.parametrize("path", _modules(), ids=_name)
-def test_imports_go_one_way(path: Path) -> None:
+def test_imports_follow_the_allowed_directions(path: Path) -> None:
     module = _name(path)
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     assert wrong_imports(module, path.read_text(encoding="utf-8"), package) == set()
@@ -115,5 +115,5 @@ def test_imports_go_one_way(path: Path) -> None:
         ("harness.verify.judge", "from harness.evidence import Bundle\nfrom harness.verify import x", set()),
     ],
 )
-def test_a_wrong_arrow_is_seen(module: str, source: str, wrong: set[str]) -> None:
+def test_a_wrong_import_is_found(module: str, source: str, wrong: set[str]) -> None:
     assert wrong_imports(module, source, module.rpartition(".")[0]) == wrong

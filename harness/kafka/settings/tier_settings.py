@@ -70,7 +70,7 @@ def _manager(tier: Tier) -> dict[str, str]:
         settings |= {
             "rsm.config.durability.storage": storage,
             "rsm.config.durability.orders": str(tier.store / ORDERS),
-            "rsm.config.durability.told": str(tier.store / TOLD),
+            "rsm.config.durability.reported": str(tier.store / TOLD),
         }
     if tier.s3:
         settings |= {

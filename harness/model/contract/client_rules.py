@@ -1,16 +1,26 @@
-"""What is promised when something happens to who writes or reads: rules, each with its reason and its source."""
+"""Promises when something happens to producers or readers: rules with reason and source."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
-from harness.model.contract.broker_rules import without_acks_all
-from harness.model.contract.configuration import ClientSettings, TopicSettings
+from harness.model.contract.broker_rules import ALL, without_acks_all
+from harness.model.contract.configuration import IN_FLIGHT_MAX, ClientSettings, TopicSettings
 from harness.model.contract.effects import REFERENCE, Effect, Event, Promise, both, kept
-from harness.model.contract.request_rules import idempotence
 from harness.model.scenario.scenario import RETRIES_MAX
 
-_ATOMIC: Final = "offsets in the transaction of what is written"
+_ATOMIC: Final = "offsets committed in the transaction of the output"
+
+
+def idempotence(client: ClientSettings) -> list[str]:
+    """The settings that make a producer idempotent, with those that exclude it today: it would refuse to start."""
+    excluding = (
+        (ALL, client.acks != "all"),
+        (f"retries={RETRIES_MAX}", client.retries == 0),
+        (f"max.in.flight.requests.per.connection={IN_FLIGHT_MAX}", client.in_flight > IN_FLIGHT_MAX),
+    )
+    return ["enable.idempotence=true", *(setting for setting, is_so in excluding if is_so)]
 
 
 def answer_lost(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
@@ -18,40 +28,74 @@ def answer_lost(event: Event, topic: TopicSettings, client: ClientSettings) -> P
     if client.acks == "0":
         return None
     if client.idempotent:
-        return kept(
-            event, "the broker knows the sequence of what is sent again", "KIP-98", "each record once, in order"
-        )
+        return kept(event, "the broker recognizes the sequence of a retry", "KIP-98", "each record once, in order")
     if client.retries == 0:
-        which = "the records of that request may be there or not"
-        why, mend = "what is not sent again is reported as failed, whatever the broker did", tuple(idempotence(client))
+        which = "the records of that request: they may be in the log or not"
+        why, fix = (
+            "with retries=0 the request is reported as failed, whatever the broker did",
+            tuple(idempotence(client)),
+        )
         return Promise(
-            event=event, effects=(Effect.UNTOLD,), which=which, why=why, source=f"{REFERENCE}, retries", mend=mend
+            event=event, effects=(Effect.UNKNOWN,), which=which, why=why, source=f"{REFERENCE}, retries", fix=fix
         )
     return Promise(
         event=event,
         effects=(Effect.DUPLICATED, Effect.REORDERED) if client.in_flight > 1 else (Effect.DUPLICATED,),
-        which="the records of the requests that are sent again",
-        why="without idempotence the broker takes what is sent again for new records",
+        which="the records of the requests that are retried",
+        why="without idempotence the broker appends a retry as new records",
         source="KIP-98; Kafka documentation, max.in.flight.requests.per.connection",
-        mend=tuple(idempotence(client)),
+        fix=tuple(idempotence(client)),
     )
 
 
 def answer_lost_leader_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    """Whoever is elected knows the sequences: replicas learn them from the batches that they fetch."""
+    """A new leader knows the sequences: replicas learn them from the batches that they fetch."""
     if client.idempotent:
-        why = "whoever leads next has the producer's sequences from the batches in its log"
+        why = "a new or restarted leader knows the producer's sequences from the batches in its log"
         return kept(event, why, "KIP-98", "each record once, in order")
     gone, reported = without_acks_all(event, topic, client), answer_lost(event, topic, client)
     return both(gone, reported) if reported else gone
 
 
+def request_fails(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """A broker may refuse one request and append the next one, which was sent before the refusal arrived."""
+    del topic
+    if client.acks == "0":  # it gets no answers
+        return None
+    source = f"{REFERENCE}, max.in.flight.requests.per.connection"
+    if client.idempotent:
+        why = "a broker appends a sequence only after the one before it, and the producer retries all of them in order"
+        return kept(event, why, "KIP-98", "each record once, in order")
+    if client.retries == 0:
+        return Promise(
+            event=event,
+            effects=(Effect.UNKNOWN,),
+            which="the records of that request: they are reported as failed, and they are not in the log",
+            why="with retries=0 a failed request is reported as failed and not retried",
+            source=f"{REFERENCE}, retries",
+            fix=tuple(idempotence(client)),
+        )
+    if client.in_flight == 1:
+        return kept(event, "the producer sends a request only after the answer to the one before it", source)
+    return Promise(
+        event=event,
+        effects=(Effect.REORDERED,),
+        which="the records of later requests in flight: they are in the log before those of the failed request",
+        why="the failed request is retried after later ones were appended",
+        source=source,
+        fix=(*idempotence(replace(client, in_flight=1)), "max.in.flight.requests.per.connection=1"),
+    )
+
+
 def gives_up(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    """The producer goes on with what comes next; an idempotent one under a new epoch of its id (KIP-360). With acks=0
-    it waits for nobody. A transaction in which a send has failed does not commit."""
+    """The producer continues with the next records; an idempotent one with a new epoch (KIP-360). With acks=0 it does
+    not wait. A transaction in which a send has failed cannot commit.
+    """
     if client.transactional:
-        why = "after a send that failed commitTransaction fails, too, and all that is left is to abort"
-        return _aborted(event, client, why, "KIP-98; KIP-91", "every record of a committed transaction; none of others")
+        why = "after a failed send commitTransaction fails too, so the transaction can only abort"
+        return _aborted(
+            event, client, why, "KIP-98; KIP-91", "every record of a committed transaction, and none of an aborted one"
+        )
     gone = without_acks_all(event, topic, client)
     if client.acks == "0":
         return gone
@@ -61,38 +105,41 @@ def gives_up(event: Event, topic: TopicSettings, client: ClientSettings) -> Prom
     if client.patient and not limited:
         return _waited_for(event, client, gone, moved)
     after = f"delivery.timeout.ms, or after {_sent_again(client.retries)}," if limited else "delivery.timeout.ms"
-    which, why = "what is given up on may be there or not", f"after {after} a record is reported as failed"
-    mend = ["delivery.timeout.ms above the longest failover"]
+    which, why = (
+        "records that the producer gives up may be in the log or not",
+        f"after {after} a record is reported as failed",
+    )
+    fix = ["delivery.timeout.ms above the longest failover"]
     if client.retries == 0:
-        why = "with retries=0 the first error is the last, and a record is reported as failed"
+        why = "with retries=0 the first error is final, and the record is reported as failed"
     if limited:
-        mend.insert(0, f"retries={RETRIES_MAX}")
+        fix.insert(0, f"retries={RETRIES_MAX}")
     if not client.idempotent:
-        mend = [*idempotence(client), *mend]
+        fix = [*idempotence(client), *fix]
     if again:
-        which += ", and what was sent again before may be there twice"
+        which += ", and those that it retried before may be there twice"
     return both(
         gone,
         Promise(
             event=event,
-            effects=(Effect.DUPLICATED, *moved, Effect.UNTOLD) if again else (Effect.UNTOLD,),
-            which=which if gone else f"{which}; every acknowledged record is",
-            why=f"{why}, whatever a broker did with it",
+            effects=(Effect.DUPLICATED, *moved, Effect.UNKNOWN) if again else (Effect.UNKNOWN,),
+            which=which if gone else f"{which}; every acknowledged record is in the log",
+            why=f"{why}, whatever the broker did with it",
             source=f"KIP-91; KIP-360{f'; {REFERENCE}, retries' if limited else ''}",
-            mend=tuple(dict.fromkeys(mend)),
+            fix=tuple(dict.fromkeys(fix)),
         ),
     )
 
 
 def _waited_for(event: Event, client: ClientSettings, gone: Promise | None, moved: tuple[Effect, ...]) -> Promise:
-    """What is sent until an answer comes: once where the producer is idempotent."""
-    why = "it waits for longer than a failover lasts, and sends again what was not answered"
+    """The promise of a producer that retries until it has an answer."""
+    why = "the producer waits longer than a failover lasts, and retries requests without an answer"
     if client.idempotent:
         return kept(event, why, "KIP-91; KIP-98", "each record once, in order")
-    which = "what was sent again may be there twice"
+    which = "records that were retried may be in the log twice"
     effects = (Effect.DUPLICATED, *moved)
     again = Promise(
-        event=event, effects=effects, which=which, why=why, source="KIP-91; KIP-98", mend=tuple(idempotence(client))
+        event=event, effects=effects, which=which, why=why, source="KIP-91; KIP-98", fix=tuple(idempotence(client))
     )
     return both(gone, again)
 
@@ -105,8 +152,13 @@ def expires(event: Event, topic: TopicSettings, client: ClientSettings) -> Promi
     del topic
     if not client.idempotent or client.transactional:
         return None
-    why = "of a producer that it does not know a broker takes whatever sequence comes next"
-    return kept(event, why, "KIP-360; KIP-854", "each record once, in order: all that was sent had been answered")
+    why = "a broker accepts any sequence of a producer whose state it no longer has"
+    return kept(
+        event,
+        why,
+        "KIP-360; KIP-854",
+        "each record once, in order, because every request had been answered before the pause",
+    )
 
 
 def expires_unanswered(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
@@ -114,35 +166,36 @@ def expires_unanswered(event: Event, topic: TopicSettings, client: ClientSetting
     if not client.idempotent or client.transactional:
         return None
     if client.remembered:
-        why = "the producer gives a request up before the broker forgets the sequences by which it would know it"
+        why = "the producer gives up a request before the broker drops the state by which it recognizes a retry"
         return kept(event, why, "KIP-91; KIP-854", "each acknowledged record once, in order")
     return Promise(
         event=event,
         effects=(Effect.DUPLICATED,),
-        which="the records of requests that were written, not answered, and sent again after that time: never where "
-        "delivery.timeout.ms is below it, as by default (2 minutes, and a day)",
-        why="the broker has forgotten the sequences by which it would know them",
+        which="the records of requests that were appended, not answered, and retried after that time; this needs a "
+        "delivery.timeout.ms above producer.id.expiration.ms, and by default they are 2 minutes and 1 day",
+        why="the broker has dropped the state by which it recognizes a retry",
         source="KIP-854; Kafka documentation, producer.id.expiration.ms",
-        mend=("producer.id.expiration.ms above delivery.timeout.ms",),
+        fix=("producer.id.expiration.ms above delivery.timeout.ms",),
     )
 
 
 def transactional_id_expires(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    """What it has committed is in the log for good; the coordinator knows of the id alone what comes next."""
+    """Committed transactions stay in the log. Without the id the coordinator refuses the next one."""
     del topic
     if not client.transactional:
         return None
     source = f"KIP-98; {REFERENCE}, transactional.id.expiration.ms"
     if client.id_outlives:
-        why = "its coordinator keeps id and epoch for transactional.id.expiration.ms after its last transaction"
-        return kept(event, why, source, "every record of its next transaction, which commits")
+        why = "the coordinator keeps id and epoch for transactional.id.expiration.ms after the last transaction"
+        return kept(event, why, source, "every record of the next transaction, which commits")
     return Promise(
         event=event,
-        effects=(Effect.UNTOLD,),
-        which="the records of its next transaction, which fails; it has to begin anew, and what it committed stays",
-        why="no coordinator knows its id and epoch any more (INVALID_PRODUCER_ID_MAPPING)",
+        effects=(Effect.UNKNOWN,),
+        which="the records of the next transaction, which fails; the application must repeat it, and earlier commits "
+        "stay",
+        why="the coordinator has dropped the id and its epoch (INVALID_PRODUCER_ID_MAPPING)",
         source=source,
-        mend=("transactional.id.expiration.ms above the longest pause",),
+        fix=("transactional.id.expiration.ms above the longest pause",),
     )
 
 
@@ -151,84 +204,96 @@ def reader_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> P
     source = f"{REFERENCE}, delivery semantics"
     if client.commits == "transaction":
         if client.isolation == "read_committed":
-            why = "offsets are committed in the transaction of what was written from them, or not at all"
+            why = "the offsets are committed in the transaction of the output, or not at all"
             return kept(event, why, "KIP-98; KIP-447", "each record has its effect once")
-        which, why = "what an aborted attempt wrote, beside the attempt that counts", "read_uncommitted hides nothing"
+        which, why = (
+            "output of an aborted attempt, in addition to that of the attempt that committed",
+            "read_uncommitted also returns aborted records",
+        )
         return Promise(
-            event=event, effects=(Effect.SHOWN,), which=which, why=why, source="KIP-98", mend=("read_committed",)
+            event=event, effects=(Effect.SHOWN,), which=which, why=why, source="KIP-98", fix=("read_committed",)
         )
     if client.commits == "share":
         return Promise(
             event=event,
             effects=(Effect.DUPLICATED,),
-            which="what its member was given and had not acknowledged is given again, to whoever is there",
-            why="its locks end with its connection, or after share.record.lock.duration.ms: at least once",
+            which="records that the member had received and not acknowledged: another member receives them again",
+            why="the member's locks end with its connection, or after share.record.lock.duration.ms: at least once",
             source="KIP-932",
-            mend=("a consumer group", _ATOMIC),
+            fix=("a consumer group", _ATOMIC),
         )
     if client.commits == "before":
-        which, why = "what was committed and not processed", "it was committed before it was processed: at most once"
+        which, why = "records committed and not yet processed", "offsets are committed before processing: at most once"
         return Promise(
             event=event,
             effects=(Effect.SKIPPED,),
             which=which,
             why=why,
             source=source,
-            mend=("commit after processing",),
+            fix=("commit after processing",),
         )
     effects: tuple[Effect, ...] = (Effect.DUPLICATED,)
-    which, why, mend = "what was processed and not committed is delivered again", "at least once", [_ATOMIC]
+    which, fix = "records processed and not yet committed: they are delivered again", [_ATOMIC]
+    why = "offsets are committed after processing: at least once"
     if client.commits == "auto":
-        which = "what was processed since the last commit, auto.commit.interval.ms ago at most, is delivered again"
-        why = "enable.auto.commit commits in poll() what earlier polls gave: at least once"
+        which = "records processed since the last commit, at most auto.commit.interval.ms ago: they are delivered again"
+        why = "with enable.auto.commit, poll() commits the records that earlier polls returned: at least once"
     if client.commits == "auto_ahead":
-        effects, mend = (Effect.SKIPPED, Effect.DUPLICATED), ["commit after processing", _ATOMIC]
-        which = "what earlier polls gave and was not processed is skipped; what was and is not committed comes again"
-        why = "enable.auto.commit commits in poll() what earlier polls gave, processed or not"
-    return Promise(event=event, effects=effects, which=which, why=why, source=source, mend=tuple(mend))
+        effects, fix = (Effect.SKIPPED, Effect.DUPLICATED), ["commit after processing", _ATOMIC]
+        which = (
+            "records that earlier polls returned and that are not processed are skipped; processed ones that are "
+            "not committed are delivered again"
+        )
+        why = "with enable.auto.commit, poll() commits the records that earlier polls returned, processed or not"
+    return Promise(event=event, effects=effects, which=which, why=why, source=source, fix=tuple(fix))
 
 
 def reader_fails(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    """Of who commits offsets it depends on the application, which stops there or passes it over."""
+    """With committed offsets it depends on the application, which stops at the record or skips it."""
     del topic
     if client.commits != "share":
         return None
     return Promise(
         event=event,
         effects=(Effect.ARCHIVED, Effect.DUPLICATED),
-        which="that record, given as often as share.delivery.count.limit says; the others are not held up by it",
-        why="who releases it has it given again, and at the limit the group gives it up",
+        which="that record, delivered as often as share.delivery.count.limit allows; other records are not delayed by "
+        "it",
+        why="a released record is delivered again, and the group archives it at the limit",
         source="KIP-932; KIP-1240",
-        mend=("share.delivery.count.limit above the longest failure", "a reader in no share group"),
+        fix=("share.delivery.count.limit above the longest failure", "a reader in no share group"),
     )
 
 
 def end_comes_late(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    """An end that is sent again because nobody answered it, and arrives twice."""
+    """The request that ends a transaction is retried because its answer was lost, and arrives twice."""
     del topic
     if not client.transactional:
         return None
     if client.transaction_version > 1:
-        why = "each transaction has an epoch of its own, and what comes of an older one is refused"
-        return kept(event, why, "KIP-890", "each transaction as its client was told")
+        why = "each transaction has an epoch of its own, and brokers refuse an older one"
+        return kept(event, why, "KIP-890", "each transaction, with the outcome that its client received")
     return Promise(
         event=event,
         effects=(Effect.LOST, Effect.SHOWN),
-        which="what the next transaction had written by then: an old abort drops it, though it commits; an old commit "
-        "keeps it, though it aborts",
-        why="its transactions share one epoch, so that a broker cannot tell which of them is to end",
+        which="records that the next transaction had written by then: an old abort hides them although it commits, "
+        "and an "
+        "old commit shows them although it aborts",
+        why="the producer's transactions share one epoch, so a broker cannot know which of them to end",
         source="KIP-890",
-        mend=("transaction.version=2 (from 4.0), and a client that speaks it",),
+        fix=("transaction.version=2 (from 4.0), and a client that speaks it",),
     )
 
 
 def id_taken(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    """Of two that live with one id the later one works, and the earlier one is a zombie."""
+    """Of two running producers with one id the later one works, and the earlier one is fenced."""
     if not client.transactional:
         return None
-    why = "who comes later gets a newer epoch: what the earlier one has open is aborted, and it is fenced"
+    why = "the later producer gets a newer epoch; the open transaction of the earlier one is aborted, and it is fenced"
     fenced = kept(
-        event, why, f"KIP-98, fencing; {REFERENCE}, transactional.id", "each transaction as its client was told"
+        event,
+        why,
+        f"KIP-98, fencing; {REFERENCE}, transactional.id",
+        "each transaction, with the outcome that its client received",
     )
     shown = aborts(event, topic, client) if client.isolation == "read_uncommitted" else None
     return shown or fenced
@@ -238,14 +303,21 @@ def aborts(event: Event, topic: TopicSettings, client: ClientSettings) -> Promis
     del topic
     if not client.transactional:
         return None
-    return _aborted(event, client, "read_committed gives decided records only", "KIP-98", "none of it is shown")
+    return _aborted(
+        event,
+        client,
+        "read_committed returns only records of committed transactions",
+        "KIP-98",
+        "no record of the aborted transaction is returned",
+    )
 
 
 def _aborted(event: Event, client: ClientSettings, why: str, source: str, which: str) -> Promise:
-    """What is seen of a transaction that aborts. why, source, which: where it is read as read_committed."""
+    """The promise about a transaction that aborts. why, source, which: for readers with read_committed."""
     if client.isolation == "read_committed":
         return kept(event, why, source, which)
-    which, why = "records of the aborted transaction", "read_uncommitted gives records before they are decided"
-    return Promise(
-        event=event, effects=(Effect.SHOWN,), which=which, why=why, source="KIP-98", mend=("read_committed",)
+    which, why = (
+        "records of the aborted transaction",
+        "read_uncommitted returns records of open and aborted transactions",
     )
+    return Promise(event=event, effects=(Effect.SHOWN,), which=which, why=why, source="KIP-98", fix=("read_committed",))

@@ -1,7 +1,7 @@
-"""What a configuration promises, per topic and per producer. Checks never look at this; the judge does.
+"""The contract of a scenario: what is promised per topic, producer and group. Excuses are derived from it.
 
-Derived from the scenario *as declared*, never from its negative control. Sources: KIP-98 (idempotence, transactions),
-KIP-966 (ELR, last replica standing), the broker documentation of acks, min.insync.replicas,
+It is derived from the scenario *as declared*, never from its negative control. Sources: KIP-98 (idempotence,
+transactions), KIP-966 (ELR, last replica standing), the broker documentation of acks, min.insync.replicas,
 unclean.leader.election.enable, retention.ms, retention.bytes, cleanup.policy.
 """
 
@@ -29,17 +29,18 @@ from harness.model.scenario.scenario import (
 from harness.model.scenario.tier_rules import DELETE_OBJECTS, is_tiered
 from harness.model.version import numbers_of
 
-# Kafka's own defaults where they decide what is promised.
+# Kafka's defaults of settings that decide what is promised.
 PRODUCER_EXPIRATION_MS_DEFAULT: Final = 24 * 3600 * 1000
 PRODUCER_EXPIRATION: Final = "producer.id.expiration.ms"
 OFFSETS_RETENTION: Final = "offsets.retention.minutes"
 OFFSETS_RETENTION_DEFAULT: Final = 7 * 24 * 60
-# The release's own client has an epoch for each transaction from there on, where this feature's level says so (KIP-890)
+# From this version on, with this feature at level 2, the release's own client has an epoch for each transaction
+# (KIP-890).
 EPOCH_EACH_SINCE: Final = (4, 0)
 TRANSACTION_VERSION: Final = "transaction.version"
 DELETE_RETENTION: Final = "delete.retention.ms"
 DELETE_RETENTION_MS_DEFAULT: Final = 24 * 3600 * 1000
-# How often brokers write to disk where their logs begin.
+# How often brokers write their log start offsets to disk.
 START_CHECKPOINT: Final = "log.flush.start.offset.checkpoint.interval.ms"
 START_CHECKPOINT_MS_DEFAULT: Final = 60_000
 MIN_COMPACTION_LAG: Final = "min.compaction.lag.ms"
@@ -58,7 +59,8 @@ MIN_INSYNC: Final = "min.insync.replicas"
 
 _INT_MAX: Final = (1 << 31) - 1
 _WHOLE: Final = re.compile(r"[+-]?[0-9]{1,19}")
-# What brokers take for the settings that a promise hangs on; of their own, some are called "log." before that.
+# The values that brokers accept for settings on which a promise depends. Some broker settings have "log." before the
+# name.
 _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     MIN_INSYNC: (1, _INT_MAX),
     "retention.ms": (-1, LONG_MAX),
@@ -83,30 +85,30 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "cleanup.policy": ("delete", "compact", "delete,compact", "compact,delete"),
 }
 
-ELECT_UNCLEAN: Final = "elect_unclean"  # the kind of step that has one elected who is not in sync
-ID_FORGOTTEN: Final = (
-    "wait_transactional_id_expired"  # the kind of step that waits until a transactional.id has expired
-)
-ABORT_TRANSACTION: Final = "abort_transaction"  # the kind of step by which an operator ends what nobody else would
-READER_AWAY: Final = "reader_away"  # the kind of step by which nobody is in a group for a while
-DELETE_GROUP: Final = "delete_group"  # the kind of step after which a group has no offsets
+# Kinds of steps on which promises depend.
+ELECT_UNCLEAN: Final = "elect_unclean"  # an operator has a replica elected that is not in sync
+ID_FORGOTTEN: Final = "wait_transactional_id_expired"
+ABORT_TRANSACTION: Final = "abort_transaction"  # an operator aborts a hanging transaction
+READER_AWAY: Final = "reader_away"  # a group has no member for a while
+DELETE_GROUP: Final = "delete_group"
 RECREATE_TOPIC: Final = "recreate_topic"
-TIER_OFF: Final = "tier_off"  # the kind of step that takes a topic out of the remote tier
-ALTER_TOPIC: Final = "alter_topic"  # the kind of step by which a promise changes while it is kept
+TIER_OFF: Final = "tier_off"  # takes a topic out of the remote tier
+ALTER_TOPIC: Final = "alter_topic"  # changes settings, and so the promise, during the run
 
-# How the excuse of a record begins that a share group has given up on.
+# The beginning of excuses for records that a share group has archived.
 ARCHIVED_AT: Final = "archived at share.delivery.count.limit="
 
-# How the excuse of a record begins that compaction took.
+# The beginning of excuses for records that compaction removed.
 COMPACTION_OF: Final = "compaction of "
 
-# Who writes the last record of each partition before the drain. In no scenario, and held to the strictest promise.
+# The producer of the last record of each partition before the drain. No scenario names it; its promise is the
+# strictest.
 SENTINEL = "sentinel"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicContract:
-    """retention_ms / retention_bytes of -1 mean without limit, as in Kafka."""
+    """The promise for a topic. retention_ms or retention_bytes of -1 means no limit, as in Kafka."""
 
     topic: str
     replicas: int
@@ -118,35 +120,39 @@ class TopicContract:
     compacted: bool  # cleanup.policy has "compact"
     timestamp_type: str  # "create" | "append"
     delete_records: bool
-    # Within which every replica writes a record to its disk: so many records of its log, and so long; -1 = never.
+    # Every replica flushes a record within so many records of its log, and within so long; -1 = never.
     flush_messages: int = NEVER
     flush_ms: int = NEVER
-    tiered: bool = False  # what is rolled leaves the brokers for the remote tier (KIP-405)
-    tier_off: bool = False  # a step takes away what the tier alone has of it (KIP-950)
-    deletes: bool = True  # cleanup.policy has "delete": what is too old or too much goes
-    delete_retention_ms: int = DELETE_RETENTION_MS_DEFAULT  # for so long a tombstone stays
-    compaction_lag_ms: int = 0  # for so long a record stays that was written again
-    last_replica: bool = False  # one that was alone in sync may come back with less (no ELR, KIP-966)
-    codec: str = PRODUCER_CODEC  # in which brokers keep batches, whatever they come in; else as they come
+    tiered: bool = False  # rolled segments move to the remote tier (KIP-405)
+    tier_off: bool = False  # a step deletes the records that only the tier has (KIP-950)
+    deletes: bool = True  # cleanup.policy has "delete"
+    delete_retention_ms: int = DELETE_RETENTION_MS_DEFAULT  # how long a tombstone stays
+    compaction_lag_ms: int = 0  # how long a record stays after a newer one of its key
+    last_replica: bool = False  # the last in-sync replica may return without its tail (no ELR, KIP-966)
+    codec: str = PRODUCER_CODEC  # of batches on disk; "producer" = as they were sent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerContract:
+    """The promise to a producer."""
+
     producer: str
     acks: str
     idempotent: bool
     transactional: bool
-    backdated_ms: int = 0  # its records bear times so long before they are sent
+    backdated_ms: int = 0  # its records' timestamps are that long before the send
     epoch_each: bool = False  # it has an epoch for each of its transactions (KIP-890, transaction.version 2)
-    retries: bool = True  # it sends again what was not answered
-    one_in_flight: bool = False  # it waits for each request before it sends the next to that broker
+    retries: bool = True  # it retries requests without an answer
+    one_in_flight: bool = False  # it waits for each request to a broker before the next one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReaderContract:
-    """Of a reader in a group. at_most_once: what it is given may be committed before it has processed that, which it
-    skips when it dies. reset: where its client begins when its offset is no more (auto.offset.reset); "" = it reads all
-    anew."""
+    """The promise to a reader in a group.
+
+    at_most_once: a record may be committed before it is processed, and is skipped if the reader dies. reset: where the
+    client begins if the group has no offset (auto.offset.reset); "" = it reads from the start.
+    """
 
     reader: str
     group: str
@@ -156,7 +162,9 @@ class ReaderContract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessorContract:
-    """Of a producer that writes one record for each that it is given. commits: see `scenario.Processing`."""
+    """The promise to a producer that writes one record for each it receives. commits: see
+    `scenario.Processing`.
+    """
 
     processor: str
     group: str
@@ -166,17 +174,17 @@ class ProcessorContract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OffsetsContract(InternalContract):
-    """Of __consumer_offsets, and so of what groups commit."""
+    """The promise for __consumer_offsets, and so for the offsets that groups commit."""
 
-    retention_minutes: int = OFFSETS_RETENTION_DEFAULT  # of what a group has committed that nobody is in
+    retention_minutes: int = OFFSETS_RETENTION_DEFAULT  # of the offsets of a group without members
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareContract:
-    """Of a share group (KIP-932): it is given every record of its topics at least once, from their start on.
+    """The promise to a share group (KIP-932): it receives every record of its topics at least once.
 
-    limit: after so many deliveries that nobody accepts a record is archived. lock_ms: for so long nobody else is given
-    what somebody was given.
+    limit: the number of deliveries after which a record that no member accepted is archived. lock_ms: how long a record
+    that a member received is not delivered to another one.
     """
 
     group: str
@@ -188,7 +196,7 @@ class ShareContract:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A step of the declared scenario changes settings of a topic: when, its row in steps.json tells."""
+    """A step of the declared scenario that changes settings of a topic. Its row in steps.json says when."""
 
     step: str
     topic: str
@@ -197,9 +205,12 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Contract:
-    """What is promised at the beginning. changes: None = the bundle does not say which were declared. deletions: steps
-    of the declared scenario that delete a topic, whose records are promised no more. producer_expiration_ms: how long
-    brokers know a silent producer's sequences. start_checkpoint_ms: how often they write where their logs begin."""
+    """The promises of a run, as they are at its beginning.
+
+    changes: None = the bundle does not say which ones were declared. deletions: steps of the declared scenario that
+    delete a topic, whose records are not promised any more. producer_expiration_ms: how long brokers keep the state of
+    a producer that writes nothing. start_checkpoint_ms: how often they write their log start offsets to disk.
+    """
 
     topics: dict[str, TopicContract]
     producers: dict[str, ProducerContract]
@@ -210,24 +221,24 @@ class Contract:
     producer_expiration_ms: int = PRODUCER_EXPIRATION_MS_DEFAULT
     start_checkpoint_ms: int = START_CHECKPOINT_MS_DEFAULT
     processors: dict[str, ProcessorContract] = field(default_factory=dict)
-    group_deletions: tuple[str, ...] = ()  # steps of it that delete a group
-    object_deletions: tuple[str, ...] = ()  # steps of it that delete objects of the remote tier
-    offsets: OffsetsContract | None = None  # None = the bundle does not say: nothing is permitted
+    group_deletions: tuple[str, ...] = ()  # steps of the declared scenario that delete a group
+    object_deletions: tuple[str, ...] = ()  # steps that delete objects of the remote tier
+    offsets: OffsetsContract | None = None  # None = the bundle does not say, so no loss is permitted
     shares: dict[str, ShareContract] = field(default_factory=dict)
-    tier: InternalContract | None = None  # of what tells of the remote tier; None as of `offsets`
+    tier: InternalContract | None = None  # for the metadata of the remote tier; None as for `offsets`
 
     def changed(self, topic: str, keys: Iterable[str]) -> bool:
-        """Whether a declared step changes one of these settings of a topic."""
+        """Whether a declared step changes one of these settings of the topic."""
         return any(c.topic == topic and c.config.keys() & set(keys) for c in self.changes or ())
 
     @property
     def may_lose(self) -> bool:
-        """Where acknowledged records may go, the sequences of a producer come to have a hole, and it is told so."""
+        """Whether acknowledged records may be lost. Then a producer's sequences may get a gap, which is then legal."""
         set_by_step = any(self.changed(name, ("unclean.leader.election.enable",)) for name in self.topics)
         return set_by_step or any(topic.unclean_election or topic.last_replica for topic in self.topics.values())
 
     def may_jump(self, topic: str) -> bool:
-        """Whether the place where a reader of a topic stands may be gone."""
+        """Whether the position of a reader of the topic may be deleted or truncated."""
         contract = self.topics[topic]
         limited = contract.retention_bytes >= 0 or 0 <= contract.retention_ms < RETENTION_MS_DEFAULT
         limited = limited or self.changed(topic, ("retention.ms", "retention.bytes", "cleanup.policy"))
@@ -241,14 +252,14 @@ class Contract:
 
 
 def promised(key: str) -> bool:
-    """Whether what is promised of records depends on a setting of a topic or of brokers. How they are cut into
-    segments does not matter."""
+    """Whether the promise for records depends on this setting of a topic or of brokers. The size of segments does not
+    matter."""
     name = key.removeprefix("log.")
     return name in {*_NUMBERS, *_WORDS} - {"segment.bytes"}
 
 
 def check_config(config: Config, where: str) -> None:
-    """BadInput on a setting that a promise hangs on, of a topic or of brokers, which no broker would take."""
+    """BadInput on a value that no broker would accept, for settings on which a promise depends."""
     for key, text in config.items():
         name = key.removeprefix("log.")
         if name in _NUMBERS:
@@ -260,7 +271,7 @@ def check_config(config: Config, where: str) -> None:
 
 
 def contract_of(scenario: Scenario) -> Contract:
-    """The contract of a scenario as its author declared it, whose settings `check_config` has seen."""
+    """The contract of a scenario as its author declared it. `check_config` has checked its settings before."""
     allowed_anomalies = scenario.allowed_anomalies
     return Contract(
         topics={t.name: _topic_contract(t, scenario.shape.config, scenario) for t in scenario.topics},
@@ -290,7 +301,7 @@ def contract_of(scenario: Scenario) -> Contract:
 
 
 def contract_from_dict(plain: dict[str, Any]) -> Contract:
-    """The inverse of `Contract.as_dict`, unknown keys ignored; KeyError or TypeError on a foreign shape."""
+    """The inverse of `Contract.as_dict`. Unknown keys are ignored. KeyError or TypeError on any other shape."""
     changes = plain.get("changes")
     return Contract(
         topics={name: TopicContract(**_known(TopicContract, topic)) for name, topic in plain["topics"].items()},
@@ -317,7 +328,7 @@ def _change(step: Step) -> Change:
 
 
 def _known(kind: type, plain: dict[str, Any]) -> dict[str, Any]:
-    """A key that has a default may be missing: the bundle is from before there was such a promise."""
+    """The keys of a dataclass. One with a default may be missing, because older bundles do not have it."""
     return {f.name: plain[f.name] for f in fields(kind) if f.name in plain or f.default is MISSING}
 
 
@@ -364,7 +375,7 @@ def _internal_contract(scenario: Scenario, name: str) -> InternalContract:
 
 
 def _elected_by_hand(scenario: Scenario, topic: str) -> bool:
-    """Whether a step has one elected there who is not in sync, and its author permits that. Elsewhere nobody may."""
+    """Whether a step forces an unclean election on the topic, and the scenario permits it."""
     on = [step.args.get("on") or () for step in scenario.steps if step.do == ELECT_UNCLEAN]
     named = any(not places or topic in {place.rpartition("/")[0] for place in places} for places in on)
     return scenario.allowed_anomalies.unclean_election and named
@@ -394,7 +405,9 @@ def _share_contract(scenario: Scenario, group: str) -> ShareContract:
 
 
 def has_epoch_each(producer: Producer, scenario: Scenario) -> bool:
-    """Whether it speaks transaction.version 2 (KIP-890): of our clients the release's own does, from 4.0 on."""
+    """Whether each of its transactions has an epoch (transaction.version 2, KIP-890): the release's own client, from
+    4.0 on.
+    """
     speaks = producer.client == JAVA and numbers_of(scenario.since or "0") >= EPOCH_EACH_SINCE
     return producer.transactions is not None and speaks and scenario.shape.features.get(TRANSACTION_VERSION, 2) > 1
 

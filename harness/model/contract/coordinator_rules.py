@@ -1,7 +1,8 @@
-"""What coordinators keep in topics of their own (transactions, share groups): a loss there is told in its own words.
+"""The meaning of a loss in the topics where coordinators keep transactions and share groups.
 
-It adds no event: these topics are under the rules of every other. But who is told of records does not see what they
-were; and the setting of brokers that sounds as if it mended such a topic is read only when that is made.
+These topics are under the same rules as all others, so there are no events here. But a count of lost records does not
+say what they were. And the broker setting that sounds like the fix for such a topic is only read when the topic is
+created.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from harness.model.contract.internal_topics import SHARE_STATE, TRANSACTIONS
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """records: what is acknowledged there. made_by: the settings of brokers that say how its topic is made."""
+    """records: what the acknowledged records of the topic are. made_by: the broker settings for its creation."""
 
     records: str
     source: str
@@ -26,13 +27,14 @@ class _State:
 
 _KEPT: Final[Mapping[str, _State]] = {
     TRANSACTIONS: _State(
-        "among them decisions to commit that a client was told and whose markers were not all written: where one was "
-        "not, the transaction aborts or hangs",
+        "among them acknowledged decisions to commit whose markers were not all written yet: on a partition without "
+        "its "
+        "marker the transaction aborts or hangs",
         "KIP-98",
         {MIN_ISR: "transaction.state.log.min.isr", THREE: "transaction.state.log.replication.factor"},
     ),
     SHARE_STATE: _State(
-        "among them what share groups acknowledged: these records are given again",
+        "among them acknowledgements of share groups, whose records are delivered again",
         "KIP-932",
         {
             MIN_ISR: "share.coordinator.state.topic.min.isr",
@@ -43,18 +45,18 @@ _KEPT: Final[Mapping[str, _State]] = {
 
 
 def in_state(name: str, promise: Promise) -> Promise:
-    """A promise of the topic of that name, with what is lost where something is, and with what mends that topic."""
+    """The promise for the topic of that name: with what its lost records are, and with the fixes for that topic."""
     if name not in _KEPT:
         return promise
     state = _KEPT[name]
-    mend = tuple(
-        f"{setting} on {name} ({state.made_by[setting]} is read only when that is made)"
+    fix = tuple(
+        f"{setting} on {name} ({state.made_by[setting]} is read only when the topic is created)"
         if setting in state.made_by
         else setting
-        for setting in promise.mend
+        for setting in promise.fix
     )
     if Effect.LOST not in promise.effects:
-        return replace(promise, mend=mend)
-    made_by = ", ".join(made for setting, made in state.made_by.items() if setting in promise.mend)
+        return replace(promise, fix=fix)
+    made_by = ", ".join(made for setting, made in state.made_by.items() if setting in promise.fix)
     sources = [promise.source, state.source, *([f"{REFERENCE}, {made_by}"] if made_by else [])]
-    return replace(promise, which=f"{promise.which}; {state.records}", source="; ".join(sources), mend=mend)
+    return replace(promise, which=f"{promise.which}; {state.records}", source="; ".join(sources), fix=fix)

@@ -1,4 +1,6 @@
-"""What becomes of records when something happens: effects, the worst first, and a promise of them with its source."""
+"""Effects of an event on records, and promises: which effect a configuration has, on which records, why, by which
+source.
+"""
 
 from __future__ import annotations
 
@@ -13,25 +15,26 @@ REFERENCE: Final = "Kafka documentation"
 
 
 class Effect(StrEnum):
-    """What becomes of records, the worst first."""
+    """The effect of an event on records, the worst first."""
 
     LOST = "lost"
-    SKIPPED = "skipped"  # by an application that never saw them, though they are there
-    ARCHIVED = "archived"  # by a share group, which has given it as often as it may, and it was accepted by nobody
+    SKIPPED = "skipped"  # by an application: they are in the log, and it never reads them
+    ARCHIVED = "archived"  # by a share group, at its delivery limit, without a member that accepted them
     UNAVAILABLE = "unavailable"
-    STOPPED = "stopped with an error"  # an application, until somebody says where it is to go on
+    STOPPED = "stopped with an error"  # an application, until an operator says where it continues
     DUPLICATED = "duplicated"
     REORDERED = "reordered"
     SHOWN = "aborted records shown"
     RETURNED = "deleted records back"
-    UNTOLD = "outcome not told"
+    UNKNOWN = "outcome unknown"
     DELETED = "deleted as configured"
     KEPT = "kept"
 
 
 def reported(seen: Mapping[Effect, float] | Mapping[str, float], silent_s: float) -> str:
-    """What was seen, in words. seen: effects with how many records, or for how many seconds; empty = kept. silent_s:
-    how long no ack came while something was broken."""
+    """The observed effects, as text. seen: effects with the number of records, or of seconds; empty = kept. silent_s:
+    how many seconds no ack came during the fault.
+    """
     words = [_reported(effect, seen[effect]) for effect in Effect if effect in seen] or [Effect.KEPT.value]
     if silent_s and Effect.UNAVAILABLE not in seen:
         words.append(f"{silent_s:.1f} s without acks")
@@ -43,12 +46,12 @@ def _reported(effect: Effect, amount: float) -> str:
         return f"unavailable for {amount:.1f} s"
     if effect is Effect.STOPPED:
         return effect.value
-    return f"{int(amount):,} {effect.value}" if amount else "what was not acknowledged is gone or torn"
+    return f"{int(amount):,} {effect.value}" if amount else "unacknowledged records lost or torn"
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happens to a cluster or a client; `name` is how it is asked for."""
+    """Something that happens to a cluster or a client. name: its identifier. happens: a clause that follows "when"."""
 
     name: str
     happens: str
@@ -56,18 +59,22 @@ class Event:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Promise:
-    """effects: the worst first. which: the records, or for how long. mend: settings that would keep them."""
+    """The promise of Kafka at an event.
+
+    effects: the worst first. which: the records that are affected, or what is unavailable for how long. why: the
+    reason, a clause that follows "because". source: where the promise can be read. fix: settings that would prevent it.
+    """
 
     event: Event
     effects: tuple[Effect, ...]
     which: str
     why: str
     source: str
-    mend: tuple[str, ...] = ()
+    fix: tuple[str, ...] = ()
 
     @property
     def severity(self) -> int:
-        """The higher, the worse."""
+        """A higher number is worse."""
         return len(Effect) - min(list(Effect).index(effect) for effect in self.effects)
 
 
@@ -78,16 +85,16 @@ def kept(event: Event, why: str, source: str, which: str = "every acknowledged r
     return Promise(event=event, effects=(Effect.KEPT,), which=which, why=why, source=source)
 
 
-def lost(event: Event, which: str, why: str, source: str, *mend: str) -> Promise:
-    return Promise(event=event, effects=(Effect.LOST,), which=which, why=why, source=source, mend=mend)
+def lost(event: Event, which: str, why: str, source: str, *fix: str) -> Promise:
+    return Promise(event=event, effects=(Effect.LOST,), which=which, why=why, source=source, fix=fix)
 
 
-def away(event: Event, which: str, why: str, source: str, *mend: str) -> Promise:
-    return Promise(event=event, effects=(Effect.UNAVAILABLE,), which=which, why=why, source=source, mend=mend)
+def away(event: Event, which: str, why: str, source: str, *fix: str) -> Promise:
+    return Promise(event=event, effects=(Effect.UNAVAILABLE,), which=which, why=why, source=source, fix=fix)
 
 
 def both(worse: Promise | None, other: Promise) -> Promise:
-    """What becomes of some records, and what of others at the same time."""
+    """One promise for two effects of the same event on different records."""
     if worse is None:
         return other
     bad = {*worse.effects, *other.effects} - {Effect.KEPT}
@@ -97,5 +104,5 @@ def both(worse: Promise | None, other: Promise) -> Promise:
         which=f"{worse.which}; {other.which}",
         why=f"{worse.why}; {other.why}",
         source="; ".join(dict.fromkeys(f"{worse.source}; {other.source}".split("; "))),
-        mend=tuple(dict.fromkeys((*worse.mend, *other.mend))),
+        fix=tuple(dict.fromkeys((*worse.fix, *other.fix))),
     )

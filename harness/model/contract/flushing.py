@@ -1,4 +1,4 @@
-"""Within what time brokers write a record to disk, by their settings and those of its topic."""
+"""Within which time brokers flush a record to disk, by their settings and those of its topic."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ from typing import Final
 
 FLUSH_LOOKS: Final = "log.flush.scheduler.interval.ms"
 NEVER: Final = -1
-LONG_MAX: Final = (1 << 63) - 1  # Kafka's own way of saying so
+LONG_MAX: Final = (1 << 63) - 1  # Kafka's value for "never"
 
 
 def flush_within_ms(text: str, broker: Mapping[str, str]) -> int:
-    """Nobody looks whether a log is due before log.flush.scheduler.interval.ms, which is never by default; then not
-    even a topic's own flush.ms makes anybody flush. That interval stands for one that is not set, too.
+    """The longest time until a record is flushed, by flush.ms of a topic ("" = not set) and the settings of its
+    brokers.
+
+    Brokers check only every log.flush.scheduler.interval.ms whether a log is due, which is never by default; then even
+    a topic's own flush.ms has no effect. The interval is also the default of flush.ms.
     """
     looks = unless_never(broker.get(FLUSH_LOOKS, str(LONG_MAX)))
     return flushed_within_ms(unless_never(text) if text else looks, looks)
 
 
 def flushed_within_ms(due_ms: int, looks_ms: int) -> int:
-    """How long at most a record is on no disk that is due after so long, where somebody looks so often. -1 = never."""
+    """The longest time until a record is flushed that is due after `due_ms`, with a check every `looks_ms`. -1 =
+    never.
+    """
     return NEVER if NEVER in (looks_ms, due_ms) else looks_ms + due_ms
 
 
 def unless_never(text: str) -> int:
-    """A setting that is Kafka's largest number, or not set, as -1."""
+    """The number of a setting; -1 if it is not set, or Kafka's largest number."""
     return NEVER if not text or int(text) == LONG_MAX else int(text)

@@ -1,4 +1,4 @@
-"""Topics of Kafka's own as a cluster of a shape makes them, and which partition of them keeps what of whom."""
+"""Kafka's own topics: how a cluster of a given shape creates them, and which partition keeps the state of what."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ OFFSETS: Final = "__consumer_offsets"
 TRANSACTIONS: Final = "__transaction_state"
 SHARE_STATE: Final = "__share_group_state"
 TIER_METADATA: Final = "__remote_log_metadata"
-# Those that brokers alone write to, with acks=all whatever clients ask for: the last two are of share groups (KIP-932)
-# and of the remote tier (KIP-405).
+# Topics that only brokers write to, always with acks=all. The last two belong to share groups (KIP-932) and to the
+# remote tier (KIP-405).
 OWN: Final = (OFFSETS, TRANSACTIONS, SHARE_STATE, TIER_METADATA)
-# The setting that says how many partitions each has, and what it is in clusters of the harness.
+# The setting for the number of partitions, and its value in clusters of the harness.
 PARTITIONS: Final = {
     OFFSETS: ("offsets.topic.num.partitions", 10),
     TRANSACTIONS: ("transaction.state.log.num.partitions", 5),
@@ -30,13 +30,13 @@ TIER_MIN_ISR: Final = f"{_TIER}.min.isr"  # since 4.3 (KIP-1235), 2 where it is 
 REPLICAS_MAX: Final = 3
 _SIGN: Final = 1 << 31
 _LONG_BYTES: Final = 8
-# How an excuse begins that goes by what an election of TIER_METADATA took.
+# The beginning of excuses for segments whose metadata an election of TIER_METADATA lost.
 ORPHANED_OF: Final = f"unclean election of {TIER_METADATA}/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InternalContract:
-    """Of a topic of Kafka's own, and so of what brokers keep there."""
+    """The promise for one of Kafka's own topics, and so for the state that brokers keep there."""
 
     partitions: int
     replicas: int
@@ -45,7 +45,7 @@ class InternalContract:
 
 
 def internal_topics(shape: ClusterShape) -> tuple[Topic, ...]:
-    """Those that steps may name; a cluster makes each when somebody first needs it."""
+    """The internal topics that steps may name. A cluster creates each of them when it is first needed."""
     replicas = min(REPLICAS_MAX, shape.brokers)
     compacted = tuple(
         Topic(name=name, partitions=partitions_of(shape, name), replicas=replicas, config={"cleanup.policy": "compact"})
@@ -55,7 +55,7 @@ def internal_topics(shape: ClusterShape) -> tuple[Topic, ...]:
 
 
 def _tier_metadata(shape: ClusterShape) -> Topic:
-    """As TopicBasedRemoteLogMetadataManager makes it; of its segments none grows old within a scenario."""
+    """As TopicBasedRemoteLogMetadataManager creates it. No segment of it expires within a scenario."""
     config = shape.config
     return Topic(
         name=TIER_METADATA,
@@ -66,8 +66,8 @@ def _tier_metadata(shape: ClusterShape) -> Topic:
 
 
 def offsets_partition(group: str, partitions: int) -> int:
-    """The partition of __consumer_offsets that keeps a group's commits: Java's hash of its id, as its coordinator is
-    found (GroupCoordinatorService.partitionFor)."""
+    """The partition of __consumer_offsets that keeps a group's commits, by Java's hash of the group id
+    (GroupCoordinatorService.partitionFor)."""
     units = group.encode("utf-16-be")
     code = 0
     for at in range(0, len(units), 2):
@@ -77,9 +77,9 @@ def offsets_partition(group: str, partitions: int) -> int:
 
 
 def metadata_partition(topic_id: str, partition: int, partitions: int) -> int:
-    """The partition of __remote_log_metadata that tells of a partition's segments. ValueError on what is no topic id.
+    """The partition of __remote_log_metadata with the metadata of a partition's segments. ValueError on a bad topic id.
 
-    RemoteLogMetadataTopicPartitioner in Kafka's storage module: a hash of the topic's id, not of its name.
+    Like RemoteLogMetadataTopicPartitioner in Kafka's storage module, which hashes the topic's id and not its name.
     """
     identity = base64.urlsafe_b64decode(f"{topic_id}==")
     if len(identity) != 2 * _LONG_BYTES:
@@ -88,16 +88,16 @@ def metadata_partition(topic_id: str, partition: int, partitions: int) -> int:
     hashed = 1
     for part in (_java_hash(least), _java_hash(most), partition):  # Objects.hash
         hashed = (31 * hashed + part) & 0xFFFFFFFF
-    told_by: int = murmur2(struct.pack(">I", hashed)) & 0x7FFFFFFF
-    return told_by % partitions
+    positive: int = murmur2(struct.pack(">I", hashed)) & 0x7FFFFFFF
+    return positive % partitions
 
 
 def _java_hash(number: int) -> int:
-    """Of a long, as its 64 bits."""
+    """Long.hashCode of a 64-bit number."""
     return (number ^ (number >> 32)) & 0xFFFFFFFF
 
 
 def partitions_of(shape: ClusterShape, name: str) -> int:
-    """How many an internal topic has."""
+    """The number of partitions of an internal topic."""
     key, default = TIER_PARTITIONS if name == TIER_METADATA else PARTITIONS[name]
     return int(shape.config.get(key, default))

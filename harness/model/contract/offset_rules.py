@@ -1,4 +1,4 @@
-"""What is promised of the offsets that groups commit: they are records of __consumer_offsets, under its settings."""
+"""Promises about the offsets that groups commit: records of __consumer_offsets, under that topic's settings."""
 
 from __future__ import annotations
 
@@ -8,84 +8,89 @@ from harness.model.contract.effects import REFERENCE, Effect, Event, Promise, aw
 
 
 def leader_alone_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    """A coordinator answers a commit when the ISR has it, whatever the clients' acks; so an ISR of one may lose it."""
+    """A coordinator acknowledges a commit once the ISR has it, whatever acks the clients use. An ISR of one may lose
+    it.
+    """
     del client
     if not topic.keeps_offsets or topic.replicas == 1:
         return None
     if topic.unclean:
-        which = "what was read after the last commit that the elected replica has: the group begins again there"
-        why = "commits that its leader acknowledged alone go with it where one that was not in sync is elected"
+        which = "records read after the last commit that the elected replica has: the group continues from there"
+        why = "the elected replica was not in sync and lacks the commits that only the leader had"
         if topic.remembers:
-            which += "; only if nobody is up who left the ISR when it fell below min.insync.replicas"
-            why = "where nobody is eligible one is elected that may lack commits (KIP-966)"
+            which += "; only if no eligible leader replica is up"
+            why = "without an eligible leader replica, one that may lack commits is elected (KIP-966)"
         return Promise(
             event=event,
             effects=(Effect.DUPLICATED,),
             which=which,
             why=why,
             source=f"KIP-106; {REFERENCE}, min.insync.replicas",
-            mend=(CLEAN, *eligible(topic)),
+            fix=(CLEAN, *eligible(topic)),
         )
     if topic.remembers:
-        why = "a leader alone acknowledges no commit, and who was in sync before is eligible still (KIP-966)"
+        why = (
+            "a leader below min.insync.replicas acknowledges no commit, and the replicas that left the ISR stay "
+            "eligible"
+        )
         return kept(event, why, "KIP-966", "every acknowledged commit")
-    which = "commits, and where a group begins, until its leader is back; no acknowledged commit goes"
-    return away(event, which, "nobody who may lack a commit is elected", "KIP-106; KIP-966", *eligible(topic))
+    which = "commits and lookups of offsets until the leader is back; no acknowledged commit is lost"
+    return away(event, which, "a replica that may lack a commit is not elected", "KIP-106; KIP-966", *eligible(topic))
 
 
 def expire(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise:
-    """Since KIP-211 what a group with members has committed for what it subscribes to stays. Where one begins that has
-    no offset any more is auto.offset.reset's to say. A share group has its state in another topic, for good."""
+    """Since KIP-211 the offsets of a group with members do not expire. auto.offset.reset says where a group without an
+    offset begins. A share group keeps its state in another topic, where it does not expire."""
     del topic
     if client.commits == "share":
-        why = "what a share group has accepted is in __share_group_state, and it does not expire"
-        return kept(event, why, "KIP-932", "where the group goes on")
+        why = "the state of a share group is in __share_group_state and does not expire"
+        return kept(event, why, "KIP-932", "the position of the group")
     if client.stays:
-        return kept(event, "offsets of a group with members do not grow old", "KIP-211", "every offset of the group")
+        return kept(event, "offsets of a group with members do not expire", "KIP-211", "every offset of the group")
     effect, which = {
-        "earliest": (Effect.DUPLICATED, "all that is there, read before or not"),
-        "latest": (Effect.SKIPPED, "what was not committed by then, up to where the log ends when somebody is back"),
-        "none": (Effect.STOPPED, "nothing is read until somebody says where to begin"),
+        "earliest": (Effect.DUPLICATED, "all records in the log: the group reads from the start again"),
+        "latest": (Effect.SKIPPED, "records that were not committed by then, up to the log end when a member returns"),
+        "none": (Effect.STOPPED, "the group reads nothing until an operator sets its offsets"),
     }[client.reset]
     return Promise(
         event=event,
         effects=(effect,),
         which=which,
-        why=f"the group has no offset any more, and auto.offset.reset={client.reset}",
+        why=f"the offsets of the group have expired, and auto.offset.reset={client.reset}",
         source=f"KIP-211; {REFERENCE}, offsets.retention.minutes, auto.offset.reset",
-        mend=("offsets.retention.minutes above the longest time without a member", "a member that stays"),
+        fix=("offsets.retention.minutes above the longest time without a member", "a member that stays"),
     )
 
 
 def falls_behind(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    """Retention does not ask who has read. A share group goes on at the log's start: its share.auto.offset.reset is for
-    groups that have not begun."""
+    """Retention does not depend on readers. A share group continues at the log start offset: share.auto.offset.reset is
+    only for groups that have not begun."""
     if not topic.deletes:
         return None
     limits = f"{REFERENCE}, retention.ms, retention.bytes"
     if (topic.retention_ms, topic.retention_bytes) == (-1, -1):
-        not_read = kept(event, "no limit by age or size", limits, "what nobody has read")
+        not_read = kept(event, "the topic has no retention limit", limits, "every record that was not read yet")
         return None if topic.compacted else not_read
-    deleted = "what was deleted before it was read"
+    deleted = "records that were deleted before they were read"
     if client.commits == "share":
         return Promise(
             event=event,
             effects=(Effect.DELETED,),
-            which="what was deleted before anybody accepted it",
-            why="a share group whose start is below the log's start goes on at the log's start",
+            which="records that were deleted before a member accepted them",
+            why="a share group that starts below the log start offset continues at the log start offset",
             source=f"KIP-932; {limits}",
-            mend=("retention above the longest time without a reader",),
+            fix=("retention above the longest time without a reader",),
         )
     effects, which = {
         "earliest": ((Effect.DELETED,), deleted),
-        "latest": ((Effect.SKIPPED, Effect.DELETED), f"what is there when it comes back, beside {deleted}"),
-        "none": ((Effect.STOPPED,), "nothing is read until somebody says where to go on"),
+        "latest": ((Effect.SKIPPED, Effect.DELETED), f"all records in the log when the group returns, and {deleted}"),
+        "none": ((Effect.STOPPED,), "the group reads nothing until an operator sets its offsets"),
     }[client.reset]
     return Promise(
         event=event,
         effects=effects,
         which=which,
-        why=f"its offset is below the log's start, and auto.offset.reset={client.reset}",
+        why=f"the group's offset is below the log start offset, and auto.offset.reset={client.reset}",
         source=f"{REFERENCE}, retention.ms, auto.offset.reset",
-        mend=("retention above the longest time without a reader",),
+        fix=("retention above the longest time without a reader",),
     )

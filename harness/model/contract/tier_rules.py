@@ -1,4 +1,6 @@
-"""What is promised of the remote tier: brokers know what it has from __remote_log_metadata, under its settings."""
+"""Promises about the remote tier, whose content brokers know from __remote_log_metadata, under that topic's
+settings.
+"""
 
 from __future__ import annotations
 
@@ -14,38 +16,41 @@ _TIERED: Final = "KIP-405"
 
 
 def metadata_leader_alone_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    """A broker deletes a segment when it has read that its copy is finished; that is acknowledged by the ISR, whatever
-    the clients' acks."""
+    """A broker deletes a local segment once it has read that the copy is finished. The ISR acknowledges that record,
+    whatever acks the clients use."""
     del client
     if not topic.keeps_tier or topic.replicas == 1:
         return None
     if topic.min_isr > 1:
-        why = "a leader alone acknowledges no copy, and who is not told of one keeps the segment"
+        why = (
+            "a leader below min.insync.replicas acknowledges no copy, and a broker that does not learn of a copy "
+            "keeps the segment"
+        )
         return kept(event, why, _SOURCE)
     if not topic.unclean:
-        return kept(event, "nobody who may lack a word of a copy is elected", "KIP-405; KIP-106")
+        return kept(event, "a replica that may lack the metadata of a copy is not elected", "KIP-405; KIP-106")
     return lost(
         event,
-        "what brokers had deleted of segments whose copies its leader alone had acknowledged",
-        "the copies are there, and no broker that reads the topic anew finds a word of them",
+        "segments that brokers had deleted locally, and whose copies only that leader had acknowledged",
+        "the copies exist, but the metadata of them is lost, so brokers that read the topic again do not know of them",
         _SOURCE,
-        # remote.log.metadata.topic.min.isr is for topics that do not exist yet.
+        # remote.log.metadata.topic.min.isr is only read when the topic is created.
         f"{MIN_ISR} on {TIER_METADATA}",
         f"{CLEAN} on {TIER_METADATA}",
     )
 
 
 def objects_deleted(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    """What brokers have themselves they read there, whatever the tier has; of the rest it has the only copy."""
+    """Brokers read records from their own disks if they have them. The tier has the only copy of the others."""
     del client
     if not topic.tiered:
         return None
     if topic.keeps_local:
-        return kept(event, "brokers have each record themselves, and read none in the tier that they have", _TIERED)
+        return kept(event, "brokers keep every record on their own disks too, and read it there", _TIERED)
     return lost(
         event,
-        "what was in the deleted objects, and what local.retention.ms or local.retention.bytes had brokers delete",
-        "of these records the tier had the only copy, and no broker makes another",
+        "records in the deleted objects that local.retention.ms or local.retention.bytes had removed from the brokers",
+        "the tier had the only copy of these records, and no broker can make another",
         _TIERED,
         f"local.retention.ms={AS_RETENTION} and local.retention.bytes={AS_RETENTION}",
         "object versions in the storage",

@@ -1,4 +1,4 @@
-"""What is promised of the end of a transaction: its marker is a record of each partition, under that one's settings."""
+"""Promises about the end of a transaction. Its marker is a record in each partition, under that topic's settings."""
 
 from __future__ import annotations
 
@@ -8,21 +8,27 @@ from harness.model.contract.effects import Event, Promise, away, kept, lost
 
 
 def end_alone_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
-    """A coordinator takes a marker for written when the ISR has it (acks=all), and forgets the transaction.
+    """The coordinator regards a marker as written once the ISR has it (acks=all), and completes the transaction.
 
-    Where one leads then that lacks it, the transaction is open there for good.
+    If a replica without the marker is elected then, the transaction stays open there.
     """
     if not client.transactional or topic.replicas == 1:
         return None
     if topic.needed > 1 and (topic.unclean or topic.remembers):
-        why = "a leader alone acknowledges no marker, so the coordinator writes it again, to whoever leads next"
+        why = (
+            "a leader below min.insync.replicas acknowledges no marker, so the coordinator writes it to the next "
+            "leader again"
+        )
         return kept(event, why, "KIP-98; KIP-966", "every record of a committed transaction")
     if topic.unclean:
         which = (
-            "records of the transaction: who reads as read_committed stands before the first of them, and sees nothing "
-            "that was written since, until somebody aborts it there (kafka-transactions.sh abort)"
+            "records of the transaction: readers with read_committed stop before the first of them, and receive "
+            "nothing "
+            "that was written since, until an operator aborts the transaction there (kafka-transactions.sh abort)"
         )
-        why = "its end went with the leader that acknowledged it alone, and its coordinator has nothing left to write"
+        why = "its marker is lost with the only leader that had it, and the coordinator has completed the transaction"
         return lost(event, which, why, "KIP-98; KIP-664; KAFKA-20716", CLEAN, *eligible(topic))
-    which = "reads and writes until the leader is back; the transaction ended as its client was told"
-    return away(event, which, "nobody who may lack its end is elected", "KIP-98; KIP-106; KIP-966", *eligible(topic))
+    which = "reads and writes until the leader is back; the transaction then has the outcome that its client received"
+    return away(
+        event, which, "a replica that may lack the marker is not elected", "KIP-98; KIP-106; KIP-966", *eligible(topic)
+    )

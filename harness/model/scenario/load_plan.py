@@ -1,4 +1,4 @@
-"""How many records each scenario of a gate gets, and at which rate its producers send. Pure arithmetic."""
+"""The number of records of each scenario of a gate, and the rate of its producers."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from dataclasses import replace
 
 from harness.model.scenario.scenario import Producer, Scenario
 
-# The load must still be running when the last fault heals, so the budget is spread over a typical scenario.
+# The load must still run when the last fault heals, so the records are spread over the time of a typical scenario.
 TYPICAL_LOAD_S = 13.0
 RATE_MIN_PER_S = 300
 
 
 def records_of(scenario: Scenario, gate: Sequence[Scenario], total: int) -> int:
-    """The records of a scenario by its share of the gate's total; one outside of the gate gets as many beside it."""
+    """The records of a scenario, by its weight among those of the gate. The same rule holds for one outside the
+    gate.
+    """
     return max(1, round(total * scenario.load_weight / sum(s.load_weight for s in gate)))
 
 
 def paced(scenario: Scenario, records: int) -> Scenario:
-    """The scenario with a rate for every producer that runs by itself and has none of its own."""
+    """The scenario with a rate for every producer that runs all the time and has no rate of its own."""
     free = [p for p in scenario.producers if _shares_budget(p)]
     if not free:
         return scenario

@@ -1,4 +1,4 @@
-"""Words of steps that stand for a partition, and are written out when a scenario is read."""
+"""Names for partitions in the steps of a scenario, which are replaced by the partitions when the scenario is read."""
 
 from __future__ import annotations
 
@@ -15,8 +15,12 @@ _OFFSETS_OF: Final = re.compile(r"offsets\(([^()]*)\)")
 
 
 def written_out(scenario: Scenario, where: str) -> Scenario:
-    """The scenario with "offsets(GROUP)" in its steps as the partition that it is, "__consumer_offsets/7"; BadInput,
-    with the nearest, where there is no such group."""
+    """The scenario with "offsets(GROUP)" in its steps replaced by the group's partition, such as
+    "__consumer_offsets/7".
+
+    BadInput, with the nearest name, if there is no such group.
+
+    """
     return replace(scenario, steps=tuple(_step(step, scenario, where) for step in scenario.steps))
 
 

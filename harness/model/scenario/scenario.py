@@ -1,6 +1,6 @@
-"""A scenario as data: cluster, topics, workload, steps, contract, floors of load, negative_control.
+"""A scenario as data: cluster, topics, workload, steps, allowed anomalies, floors of load, negative control.
 
-Defaults mean "does not matter here"; what a scenario sets is what it is about. Parsing lives in `scenario_toml`.
+A default means "does not matter here": the fields that a scenario sets are those it is about. toml.py parses it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ FileSystem = Literal["xfs", "ext4"]
 DISKS: Final[tuple[str, ...]] = get_args(FileSystem)
 GroupProtocol = Literal["classic", "consumer", "share"]
 SHARE: Final = "share"
+SHARE_ISOLATION: Final = "share.isolation.level"  # settings of a share group
+SHARE_RESET: Final = "share.auto.offset.reset"
 Voters = Literal["static", "dynamic"]
 RemoteTier = Literal["local", "s3", "user"]
 JAVA: Final = "java"  # the release's own client
@@ -22,25 +24,25 @@ CLIENTS_OF_READERS: Final = ("librdkafka", JAVA)
 CLIENTS: Final = (*CLIENTS_OF_READERS, STREAMS)
 AUTO: Final = "auto"
 AUTO_AHEAD: Final = "auto_ahead"
-WAIT_COMPACTED: Final = "wait_compacted"  # the kind of step that waits until a cleaner has been at a log
-BY_ITSELF: Final = (AUTO, AUTO_AHEAD)  # a client commits what its polls gave (enable.auto.commit)
-Moment = Literal["read", "produced", "offsets", "commit"]  # at which a processor dies
+WAIT_COMPACTED: Final = "wait_compacted"  # the kind of step that waits until a log is compacted
+BY_ITSELF: Final = (AUTO, AUTO_AHEAD)  # a client commits the records that its polls returned (enable.auto.commit)
+Moment = Literal["read", "produced", "offsets", "commit"]  # when a processor dies
 
 LOG_DIRS_MAX = 4
-NODES_MAX = 50  # of brokers, and of controllers: 100 + node id has to fit into an octet of an address
+NODES_MAX = 50  # brokers, and controllers: 100 + node id must fit into an octet of an address
 DAY_S = 24 * 3600
 MANY = 1_000_000_000
-# Of a producer's client, where a scenario does not say: without end, and what idempotence can go with (KIP-98).
+# Defaults of a producer's client: no limit of retries, and the most requests in flight with idempotence (KIP-98).
 RETRIES_MAX: Final = 2**31 - 1
 IN_FLIGHT_DEFAULT: Final = 5
 VALUE_BYTES_MAX = 1_000_000
 PARTITIONS_MAX = 1000  # of a topic
-SETS = ("smoke", "gate", "nightly")  # tags that no file gives itself: they follow from the rest of it
+SETS = ("smoke", "gate", "nightly")  # tags that follow from other fields, and that no file may have
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The numbers that a field may have. Stands beside its type, and is held where a file is read."""
+    """The numbers that a field may have, as an annotation of its type. It is checked when a file is read."""
 
     lowest: float
     highest: float
@@ -56,30 +58,30 @@ Seconds = Annotated[float, Range(0, DAY_S)]
 Deadline = Annotated[float, Range(0.001, DAY_S)]
 
 
-# The first release whose share groups are for production (KIP-932): before, they are off, and on their way of changing.
+# The first release whose share groups are for production (KIP-932). Before, they are off, and still change.
 SHARE_GROUPS_SINCE: Final = (4, 2)
-# The first release whose voters can change (KIP-853), and the feature whose level says that they can.
+# The first release whose voters can change (KIP-853), and the feature that enables this.
 DYNAMIC_VOTERS_SINCE: Final = (3, 9)
 KRAFT_VERSION: Final = "kraft.version"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterShape:
-    """What has to be formatted and started; clusters of one shape may be shared by scenarios in a row."""
+    """The cluster that a scenario needs. Consecutive scenarios with the same shape may share a cluster."""
 
     brokers: int = 3
     controllers: int = 1
     log_dirs: Annotated[int, Range(1, LOG_DIRS_MAX)] = 1  # of each broker (KIP-858); the metadata log is in the first
-    disk: Literal["", FileSystem] = ""  # of each log directory of a broker; "" = all share the machine's
-    clock: bool = False  # of every node, can be set
+    disk: Literal["", FileSystem] = ""  # file system of each log directory; "" = a folder on the machine's disk
+    clock: bool = False  # the clock of every node can be set
     tier: Literal["", RemoteTier] = ""  # remote storage (KIP-405): Kafka's own in a folder, ours in S3, user's
-    tier_faults: bool = False  # of the tier: what stores, reads and deletes can be told to fail, wait or stop half way
-    isolated_client: bool = False  # a way in beside the others', for clients that are to be cut off alone
-    secure: bool = False  # records go by TLS: clients log in (SASL_SSL, SCRAM-SHA-512), brokers show certificates
-    config: Config = field(default_factory=dict)  # broker settings on top of the backend's
+    tier_faults: bool = False  # reads, writes and deletes of the tier can be made to fail, wait or stop half way
+    isolated_client: bool = False  # links of their own for clients that a step isolates
+    secure: bool = False  # records use TLS: clients log in (SASL_SSL, SCRAM-SHA-512), brokers have certificates
+    config: Config = field(default_factory=dict)  # broker settings, in addition to the backend's
     features: dict[str, int] = field(default_factory=dict)  # feature levels at format, such as ELR off
-    voters: Voters = "static"  # of the controllers: by their settings, or as the log says (KIP-853)
-    starts_on: str | None = None  # the version that formats it and that nodes run until a step upgrades them
+    voters: Voters = "static"  # controllers are voters by their settings, or by the log (KIP-853)
+    starts_on: str | None = None  # the version that formats the cluster and runs until a step upgrades it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,20 +95,20 @@ class Topic:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transactions:
-    """A transactional producer: how many records make one, which share aborts."""
+    """The transactions of a producer: the number of records of each, and the share that aborts."""
 
     records: Count = 50
     abort_share: Share = 0.25
-    spans_rolls: bool = False  # some are held open until a partition rolled its segment
+    spans_rolls: bool = False  # some stay open until a partition has rolled its segment
     offsets_of: str | None = None  # group whose offsets some of the transactions carry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processing:
-    """A transactional producer that reads, and writes one record for each that it is given (KIP-98, KIP-447).
+    """A transactional producer that reads, and writes one record for each that it receives (KIP-98, KIP-447).
 
-    commits: its offsets "transaction": in the transaction of what it made of them; "after" that has ended, by itself;
-    or "before" it begins. Of Kafka Streams: by exactly_once_v2, or "after" it has written, by at_least_once.
+    commits: when it commits offsets: in the "transaction" of the output, "after" that transaction, or "before" it. With
+    Kafka Streams "transaction" means exactly_once_v2, and "after" means at_least_once.
     """
 
     reads: tuple[str, ...]  # topics
@@ -122,35 +124,37 @@ class Producer:
     idempotent: bool = True
     compression: str = "none"
     keyed: bool = False
-    partitioner: str = ""  # of the client, which chooses a key's partition by it; "" = the harness does
-    headers: bool = False  # each record carries some, which readers hold against its value
-    backdated_s: Annotated[int, Range(0, MANY)] = 0  # its records bear times so long before they are sent
+    partitioner: str = ""  # the client's partitioner, which chooses a key's partition; "" = the harness chooses
+    headers: bool = False  # each record has some, which readers compare with its value
+    backdated_s: Annotated[int, Range(0, MANY)] = 0  # its records' timestamps are that long before the send
     value_bytes: Annotated[int, Range(1, VALUE_BYTES_MAX)] = 200
-    sizes: tuple[int, ...] = ()  # of its values, as many of each, in place of the one above
-    tombstones: Share = 0.0  # of its records, so many have a null value; keyed ones only, for they delete their key
-    empty: Share = 0.0  # and so many an empty one
-    rate_per_s: int | None = None  # None = flat out
+    sizes: tuple[int, ...] = ()  # sizes of values, equally often; replaces value_bytes
+    tombstones: Share = 0.0  # share of records with a null value, which deletes their key; keyed records only
+    empty: Share = 0.0  # share of records with an empty value
+    rate_per_s: int | None = None  # None = the gate chooses a rate; in bursts of steps = no limit
     transactions: Transactions | None = None
     client: str = CLIENTS[0]
     config: Config = field(default_factory=dict)  # further settings, in the names of its client
-    isolated_client: bool = False  # comes in by the way of the shape's `lone`: the party "isolated_client" of a link
+    isolated_client: bool = (
+        False  # uses the links of the shape's isolated_client, the party "isolated_client" of a link
+    )
     processes: Processing | None = None
-    when: str = "always"  # "always": runs by itself; "steps": only bursts that a step asks for; "input": it processes
+    when: str = "always"  # "always": it runs all the time; "steps": only when a step asks; "input": it processes
 
     @property
     def mean_bytes(self) -> int:
-        """Of a value, about."""
+        """The mean size of a value, roughly."""
         bare = min(1.0, self.tombstones + self.empty)
         return int((1 - bare) * sum(sizes := self.sizes or (self.value_bytes,)) / len(sizes))
 
     @property
     def retries(self) -> int:
-        """How often its client sends a record again, at most."""
+        """How often its client retries a record, at most."""
         return int(self._setting(RETRIES_MAX, "retries", "message.send.max.retries"))
 
     @property
     def in_flight(self) -> int:
-        """Requests to one broker that it does not wait for, at most."""
+        """The most requests to one broker without an answer."""
         return int(self._setting(IN_FLIGHT_DEFAULT, "max.in.flight.requests.per.connection", "max.in.flight"))
 
     def _setting(self, default: int, *names: str) -> str:
@@ -162,20 +166,22 @@ class Reader:
     name: str
     topics: tuple[str, ...]
     isolation: str = "read_committed"
-    isolated_client: bool = False  # as of producers
+    isolated_client: bool = False  # as for producers
     group: str | None = None  # set = subscribes and commits; None = assigned, from the start
-    protocol: GroupProtocol = "classic"  # of a group: "consumer" is the next generation's (KIP-848), "share" KIP-932's
-    static: bool = False  # of a group: who comes back under its name takes its own place again (KIP-345)
+    protocol: GroupProtocol = "classic"  # of a group: "consumer" is KIP-848, "share" is KIP-932
+    static: bool = False  # of a group: a member that returns keeps its partitions (KIP-345)
     client: str = CLIENTS[0]
-    # Of a group: where its client begins when its offset is no more (auto.offset.reset); "" = it reads all anew.
+    # Of a group: where its client begins without an offset (auto.offset.reset); "" = from the start.
     reset: Literal["", "earliest", "latest", "error"] = ""
-    # Of a group: "after" what it is given is processed, which is to be observed, or "before"; or its client does by
-    # itself, "auto" where it processes what a poll gave before the next one, "auto_ahead" where it polls on meanwhile.
+    # Of a group: it commits "after" or "before" it processes (here: observes) records. Or its client commits by itself:
+    # "auto" if the application processes each poll before the next one, "auto_ahead" if it polls again meanwhile.
     commits: str = "after"
     config: Config = field(default_factory=dict)
-    group_config: Config = field(default_factory=dict)  # of a share group itself, such as share.record.lock.duration.ms
-    releases_every: Annotated[int, Range(0, MANY)] = 0  # of a share group: it fails on every so-many-th offset, and
-    rejects_every: Annotated[int, Range(0, MANY)] = 0  # releases it, whenever it is given it; or rejects it for good
+    group_config: Config = field(default_factory=dict)  # of a share group, such as share.record.lock.duration.ms
+    # Of a share group: it fails on each offset that is a multiple of this, and releases it at each delivery, or rejects
+    # it.
+    releases_every: Annotated[int, Range(0, MANY)] = 0
+    rejects_every: Annotated[int, Range(0, MANY)] = 0
 
     @property
     def shares(self) -> bool:
@@ -194,25 +200,25 @@ class AdminFloors:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Admin:
-    """Makes, changes and unmakes things beside the load, through every fault, and keeps a record of each operation.
+    """An admin that creates, changes and deletes metadata during the load and the faults, and records each operation.
 
-    Each thing is left alone after an operation or three, so that at the end most of them speak of one operation.
+    An entity is left alone after one to three operations, so at the end the state of most entities shows one operation.
     """
 
     name: str
     does: tuple[str, ...] = ("topics", "configs", "acls", "users", "reassignments")  # in turn
-    entities: Annotated[int, Range(1, 300)] = 32  # of each kind of work; after the last one the first is taken again
+    entities: Annotated[int, Range(1, 300)] = 32  # of each kind of work; after the last one it starts over
     rate_per_s: Annotated[float, Range(0.1, 100)] = 8.0
-    timeout_s: Deadline = 4.0  # of one request, of which there is only one an operation
+    timeout_s: Deadline = 4.0  # of the request; an operation is one request
     floors: AdminFloors = AdminFloors()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One line of the plan: a fault, an action, a wait, or the healing of an earlier fault.
+    """One step of a scenario: a fault, an action, a wait, or the healing of an earlier fault.
 
     `do` names it ("kill", "produce", "wait", "heal", ...), `name` is what a later `heal` refers to, `args` is whatever
-    that kind of step declares. Everything a scenario writes must be consumed by the step, or loading fails.
+    that kind of step declares. Loading fails on an argument that the step does not have.
     """
 
     do: str
@@ -222,7 +228,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExactLoss:
-    """Physics: acked records at or above the surviving log end must go, no more and no fewer."""
+    """The exact number of acked records that must be lost: those at or above the surviving log end."""
 
     topic: str
     partition: int
@@ -231,11 +237,11 @@ class ExactLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllowedAnomalies:
-    """What the scenario's author says may happen beyond what the configuration already implies."""
+    """Anomalies that the scenario allows in addition to those that its configuration implies."""
 
-    unclean_election: bool = False  # where a step has one elected, or a setting; on no other topic
+    unclean_election: bool = False  # on topics where a step or a setting causes one
     delete_records: bool = False
-    last_replica: bool = False  # that it leads again without its tail: judged as permitted only where that is evidenced
+    last_replica: bool = False  # the last in-sync replica leads again without its tail; needs evidence in the bundle
     exact_losses: tuple[ExactLoss, ...] = ()
 
 
@@ -246,12 +252,12 @@ class Floors:
     before: Amount = 200
     during: Amount = 0
     after: Amount = 200
-    partitions: tuple[str, ...] = ()  # "topic/0" or "topic/*"; empty = all that producers write by themselves
+    partitions: tuple[str, ...] = ()  # "topic/0" or "topic/*"; empty = all that producers write all the time
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NegativeControl:
-    """The one setting under which this scenario must FAIL: it runs with `patch`, and is judged without it.
+    """The one change under which this scenario must FAIL: it runs with `patch`, and is judged without it.
 
     `patch` maps dotted paths of the TOML to values ("producers.plain.acks" = "1"); `expect` are kinds of findings.
     """
@@ -263,8 +269,8 @@ class NegativeControl:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regression:
-    """A known bug that the scenario provokes: releases that have it, releases that are rid of it, and the kinds of
-    findings that the bad ones must be convicted of."""
+    """A known bug that the scenario provokes: releases with the bug, releases with the fix, and the kinds of findings
+    that the bad ones must have."""
 
     issue: str  # "KAFKA-17062"
     bad: tuple[str, ...]
@@ -274,12 +280,12 @@ class Regression:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matrix:
-    """A column of the matrix of contracts: what happens here, to which configurations side by side.
+    """An event of the matrix of contracts: what happens in this scenario, to which configurations.
 
-    event: its name in `model.promises`. topics: each of them is a row, with the settings of the producer that writes to
-    it. fault: the step during which a topic is unavailable or not; "" = its acks are not what it is about. exactly: of
-    how many records each topic shows its effect, where the steps decide that; of losses `permits` says it. events: of
-    topics to which something else happens.
+    event: its name in contract/promises.py. topics: each of them is a configuration, with the settings of the producer
+    that writes to it. fault: the step during which a topic may be unavailable; "" = acks do not matter. exactly: the
+    number of records that show the effect, by topic, if the steps decide it (for losses, `allowed_anomalies` says it).
+    events: other events, by topic.
     """
 
     event: str
@@ -289,7 +295,7 @@ class Matrix:
     events: dict[str, str] = field(default_factory=dict)
 
     def at(self, topic: str) -> str:
-        """The name of what happens to a topic."""
+        """The name of the event that happens to a topic."""
         return self.events.get(topic, self.event)
 
 
@@ -297,14 +303,14 @@ class Matrix:
 class Scenario:
     name: str
     title: str
-    property: str  # the promise it stands for
+    property: str  # the promise that it checks
     gate: bool = False
-    gate_on_containers: bool = False  # there only, where this machine can; on processes it is beside the gate
+    gate_on_containers: bool = False  # in the gate only on containers; on processes it is outside of it
     smoke: bool = False
     tags: tuple[str, ...] = ()
     fresh: bool = False  # a cluster of its own
-    since: str | None = None  # the first version of Kafka that has what it is about, "4.1"
-    load_weight: Annotated[float, Range(0.001, 1000)] = 1.0  # weight in the gate's --records
+    since: str | None = None  # the first version of Kafka with its subject, such as "4.1"
+    load_weight: Annotated[float, Range(0.001, 1000)] = 1.0  # its weight in the gate's --records
     load_s: Seconds = 2.0  # how long the load runs before the first and after the last step, at least
     shape: ClusterShape = ClusterShape()
     topics: tuple[Topic, ...] = ()
@@ -320,7 +326,7 @@ class Scenario:
 
     @builtins.property
     def groups(self) -> tuple[str, ...]:
-        """Groups that readers and processors commit for, or transactions carry offsets of; share groups are none."""
+        """Groups with committed offsets: of readers, processors and transactions. Share groups have none."""
         readers = {r.group for r in self.readers if not r.shares}
         processors = {p.processes.group for p in self.producers if p.processes}
         carried = {p.transactions.offsets_of for p in self.producers if p.transactions is not None}
@@ -328,12 +334,12 @@ class Scenario:
 
     @builtins.property
     def own_clients(self) -> bool:
-        """Whether some of its clients are the release's own."""
+        """Whether a client of it is the release's own."""
         return any(p.client in (JAVA, STREAMS) for p in self.producers) or any(r.client == JAVA for r in self.readers)
 
     @builtins.property
     def own_streams(self) -> bool:
-        """Whether some of its processors are applications of the release's own Kafka Streams."""
+        """Whether a processor of it is an application of the release's own Kafka Streams."""
         return any(p.client == STREAMS for p in self.producers)
 
     @builtins.property

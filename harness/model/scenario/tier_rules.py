@@ -1,4 +1,4 @@
-"""What must hold of scenarios with a remote tier (KIP-405), and how much they have to write to be about it."""
+"""Rules for scenarios with a remote tier (KIP-405), and how many records they have to write to fill it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from harness.model.scenario.scenario import Producer, Scenario, Topic
 REMOTE: Final = "remote.storage.enable"
 SEGMENT_BYTES: Final = "segment.bytes"
 DELETE_OBJECTS: Final = "delete_objects"  # the kind of step that deletes objects of the tier, past the brokers
-# How an excuse begins that goes by what such a step did.
+# The beginning of excuses for such a step.
 BY_HAND: Final = "objects of the tier deleted by hand"
 LOCAL_RETENTION: Final = ("local.retention.bytes", "local.retention.ms")
-# In the tier, of each partition that goes there: fewer say little about a chain of segments.
+# Segments of each tiered partition in the tier: with fewer the run shows little about a chain of segments.
 SEGMENTS_MIN: Final = 20
-# Segments that are still at the brokers when the load ends, and such as are rolled before they are full.
+# For segments that brokers still have when the load ends, and those that are rolled before they are full.
 _SPARE: Final = 3
 
 
@@ -35,19 +35,21 @@ def check(scenario: Scenario, where: str) -> None:
         _topic(topic, scenario, f"{where}: topics.{topic.name}")
     if scenario.shape.tier and not tiered_topics(scenario):
         raise BadInput(
-            f'{where}: shape: tier without a topic in it; set "{REMOTE}" = "true" in the config of one, or leave tier '
-            "away"
+            f'{where}: shape: tier is set, and no topic uses it; set "{REMOTE}" = "true" in the config of a topic, or '
+            "remove tier"
         )
     if scenario.shape.tier_faults and not scenario.shape.tier:
-        raise BadInput(f'{where}: shape: tier_faults without a tier; say tier = "local", or leave it away')
+        raise BadInput(f'{where}: shape: tier_faults needs a tier; set tier = "local", or remove tier_faults')
     if scenario.shape.tier and scenario.shape.log_dirs > 1:
         raise BadInput(
-            f"{where}: shape: tier with log_dirs = {scenario.shape.log_dirs}: KIP-405 has one; leave it away"
+            f"{where}: shape: log_dirs = {scenario.shape.log_dirs} with a tier; a broker with a tier has 1 log "
+            "directory "
+            "(KIP-405), so remove log_dirs"
         )
 
 
 def records_min(scenario: Scenario) -> int:
-    """So many records, of all producers that share the scenario's budget, fill its tier; 0 without one."""
+    """The number of records, over all producers that share the budget, that fills the tier; 0 without a tier."""
     sharing = [p for p in scenario.producers if p.when == "always" and p.rate_per_s is None]
     needed = (_records_of(producer, scenario) for producer in sharing)
     return len(sharing) * max(needed, default=0)
@@ -63,14 +65,18 @@ def _records_of(producer: Producer, scenario: Scenario) -> int:
 def _topic(topic: Topic, scenario: Scenario, where: str) -> None:
     config = topic.config
     if config.get(REMOTE, "false") not in ("true", "false"):
-        raise BadInput(f"{where}: config: {REMOTE} = {config[REMOTE]!r}; it is true or false")
+        raise BadInput(f"{where}: config: {REMOTE} = {config[REMOTE]!r}; give true or false")
     if not is_tiered(topic):
         return
     if not scenario.shape.tier:
-        raise BadInput(f'{where}: {REMOTE} without a remote tier; say tier = "local" in [shape]')
+        raise BadInput(f'{where}: {REMOTE} needs a remote tier; set tier = "local" in [shape]')
     if "compact" in config.get("cleanup.policy", scenario.shape.config.get("log.cleanup.policy", "delete")):
-        raise BadInput(f"{where}: a compacted topic has no remote tier (KIP-405); leave {REMOTE} away")
+        raise BadInput(f"{where}: a compacted topic cannot use the remote tier (KIP-405); remove {REMOTE}")
     if SEGMENT_BYTES not in config:
-        raise BadInput(f'{where}: a topic in the tier needs its segments small; set "{SEGMENT_BYTES}" = 1048576')
+        raise BadInput(
+            f'{where}: a tiered topic needs small segments, to have enough of them; set "{SEGMENT_BYTES}" = 1048576'
+        )
     if not any(key in config for key in LOCAL_RETENTION):
-        raise BadInput(f'{where}: everything would stay at the brokers, too; set "{LOCAL_RETENTION[0]}" = 1')
+        raise BadInput(
+            f'{where}: brokers would keep every segment too, and never read the tier; set "{LOCAL_RETENTION[0]}" = 1'
+        )

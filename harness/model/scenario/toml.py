@@ -1,9 +1,9 @@
-"""Scenario files: TOML in, `Scenario` out. Whatever a file says must mean something, or it is refused with a hint.
+"""Scenario files: reads TOML into a `Scenario`. A key or word without a meaning is refused, with a hint.
 
 A file is one scenario; its name is the file's name. Example, complete:
 
-    title = "The leader is killed under load"
-    property = "acks=all with min.insync.replicas=2 keeps every record when a leader dies"
+    title = "Leader killed under load"
+    property = "Records acknowledged with acks=all and min.insync.replicas=2 survive SIGKILL of the leader."
     gate = true
     steps = [
       { do = "kill", node = "leader(plain/0)", name = "kill_leader" },
@@ -20,13 +20,13 @@ A file is one scenario; its name is the file's name. Example, complete:
     [producers.plain]                   # Producer; [producers.NAME.transactions] makes it transactional
     topics = ["plain"]
 
-    [producers.worker]                  # writes a record for each that it is given, in transactions
+    [producers.worker]                  # writes one record for each that it receives, in transactions
     topics = ["made"]
     when = "input"
     processes = { reads = ["plain"], group = "workers" }   # Processing; commits = "transaction", "after" or "before"
-    transactions = {}                   # with client = "streams" it is an application of the release's Kafka Streams
+    transactions = {}                   # client = "streams": an application of the release's Kafka Streams
 
-    [readers.committed]                 # Reader; of both, client = "java" is the release's own client
+    [readers.committed]                 # Reader; client = "java" is the release's own, also of producers
     topics = ["plain"]
 
     [readers.worker]                    # a member of a share group (KIP-932), which only that client has
@@ -37,15 +37,15 @@ A file is one scenario; its name is the file's name. Example, complete:
 
     [admin.ops]                         # Admin: topics, settings, ACLs, users and reassignments, recorded one by one
 
-    [negative_control]                         # the one setting under which this scenario must FAIL
+    [negative_control]                  # the one setting under which this scenario must FAIL
     what = "acks=1 judged as acks=all"
     patch = { "producers.plain.acks" = "1", "producers.plain.idempotent" = false }
     expect = ["lost"]
 
 Top level: title, property, gate, gate_on_containers, smoke, tags, fresh, since, load_weight, load_s, steps. Tables:
 shape, topics, producers, readers, admin, allowed_anomalies (with exact_losses), floors, negative_control, regression
-(issue, bad, fixed, expect: see `Regression`), matrix (event, topics, fault, exactly, events: see `Matrix`). Keys with
-dots of Kafka's own may be written quoted or not. A step is a table with `do`, an optional `name` (default: `do`,
+(issue, bad, fixed, expect: see `Regression`), matrix (event, topics, fault, exactly, events: see `Matrix`). Kafka's own
+keys, which have dots, may be quoted or not. A step is a table with `do`, an optional `name` (default: `do`,
 numbered when it repeats) and the arguments of that kind of step (`durability list faults` shows them). In a step
 "offsets(GROUP)" stands for the partition of __consumer_offsets that keeps what a group commits.
 
@@ -73,30 +73,30 @@ Plain = dict[str, Any]
 StepsCheck = Callable[[Scenario], None]
 
 _NAMED: dict[str, type] = {"topics": Topic, "producers": Producer, "readers": Reader, "admin": Admin}
-# Tables whose keys are Kafka's: the rest of a dotted path is one key.
+# Tables with Kafka's own keys: there the rest of a dotted path is one key.
 _OPEN_TABLES = ("config", "features", "group_config")
 
 
 def parse(text: str, name: str, check_steps: StepsCheck | None = None) -> Scenario:
-    """The scenario that a TOML text describes. BadInput, in one sentence, on anything it does not mean.
+    """The scenario that a TOML text describes. BadInput, in one sentence, if the text is wrong.
 
     `check_steps` raises BadInput when a step of the scenario cannot be built (faults.registry.check_steps).
     """
     try:
         plain = tomllib.loads(text)
-    except (ValueError, RecursionError) as error:  # also a number of thousands of digits, and tables without end
+    except (ValueError, RecursionError) as error:  # also for numbers with thousands of digits, and very deep tables
         raise BadInput(f"scenario {name}: not valid TOML: {error}") from error
     return from_plain(plain, name, check_steps)
 
 
 def from_plain(plain: Plain, name: str, check_steps: StepsCheck | None = None) -> Scenario:
-    """The same from TOML's plain types; what `to_plain` gives comes back equal."""
+    """The scenario of TOML's plain types: the inverse of `to_plain`."""
     where = f"scenario {name}"
     plain = dict(plain)
     named = {key: _named(cls, plain.pop(key, {}), f"{where}: {key}") for key, cls in _NAMED.items()}
     steps = _steps(plain.pop("steps", []), f"{where}: steps")
     if "name" in plain:
-        raise BadInput(f"{where}: remove `name`; the file's name names the scenario")
+        raise BadInput(f"{where}: remove `name`; the scenario has the name of its file")
     scenario = typing.cast(Scenario, build(Scenario, {**plain, "name": name, **named, "steps": steps}, where))
     rules.check(scenario, where)
     scenario = places.written_out(scenario, where)
@@ -108,7 +108,7 @@ def from_plain(plain: Plain, name: str, check_steps: StepsCheck | None = None) -
 
 
 def to_plain(scenario: Scenario) -> Plain:
-    """TOML's plain types; None is left out, as TOML has no word for it."""
+    """The scenario as TOML's plain types. None is left out, because TOML has no null."""
     plain = typing.cast(Plain, _without_none(scenario.as_dict()))
     del plain["name"]
     for key in _NAMED:
@@ -118,7 +118,7 @@ def to_plain(scenario: Scenario) -> Plain:
 
 
 def patched(scenario: Scenario, patch: Mapping[str, Any], check_steps: StepsCheck | None = None) -> Scenario:
-    """The scenario with dotted paths set to new values; BadInput when a path leads nowhere."""
+    """The scenario with dotted paths set to new values. BadInput if a path does not exist."""
     plain = to_plain(scenario)
     for path, value in patch.items():
         _apply(plain, path, value, f"scenario {scenario.name}: patch {path!r}")
@@ -126,20 +126,21 @@ def patched(scenario: Scenario, patch: Mapping[str, Any], check_steps: StepsChec
 
 
 def negative_control(scenario: Scenario, check_steps: StepsCheck | None = None) -> Scenario:
-    """The twin that must FAIL when judged by the contract of `scenario` as declared."""
+    """The negative control, which must FAIL when it is judged by the contract of `scenario` as declared."""
     if scenario.negative_control is None:
         raise BadInput(
-            f"scenario {scenario.name} names no negative control; add a [negative_control] table to prove it can fail"
+            f"scenario {scenario.name} has no negative control; add a [negative_control] table to prove that it can "
+            "fail"
         )
     plain = to_plain(scenario)
-    plain.pop("negative_control")  # applied once; a patch is not checked against its own result
+    plain.pop("negative_control")  # else the result would be checked against its own patch
     for path, value in scenario.negative_control.patch.items():
         _apply(plain, path, value, f"scenario {scenario.name}: negative control: {path!r}")
     return from_plain(plain, scenario.name, check_steps)
 
 
 def refuse_unknown(given: Iterable[str], known: Iterable[str], where: str, noun: str) -> None:
-    """BadInput that names the first of `given` that is not known, and the nearest word that is."""
+    """BadInput on the first of `given` that is not known, with the nearest known word."""
     known = sorted(known)
     for word in given:
         if word not in known:
@@ -147,12 +148,12 @@ def refuse_unknown(given: Iterable[str], known: Iterable[str], where: str, noun:
 
 
 def hint(word: str, known: Iterable[str]) -> str:
-    """'; did you mean ...?', or the list of what there is when nothing is near."""
+    """'; did you mean ...?', or the list of known words if none is near."""
     known = sorted(known)
     near = get_close_matches(word, known, n=1, cutoff=0.6)
     if near:
         return f"; did you mean {near[0]!r}?"
-    return f"; there is {', '.join(known)}" if known else "; there is none"
+    return f"; known are {', '.join(known)}" if known else "; there are none"
 
 
 # --- from tables to dataclasses ---------------------------------------------------------------------------------------
@@ -169,7 +170,7 @@ def build(cls: type, table: Mapping[str, Any], where: str) -> object:
     arguments = {key: _convert(hints[key], value, f"{where}: {key}") for key, value in table.items()}
     try:
         return cls(**arguments)
-    except BadInput as error:  # of arguments that do not go together
+    except BadInput as error:  # arguments that do not go together
         raise BadInput(f"{where}: {error}") from error
 
 
@@ -213,12 +214,12 @@ def _scalar(hint_: Any, value: Any, where: str) -> Any:
     if hint_ is bool:
         return _expect(bool, value, where, "true or false")
     if isinstance(value, bool):
-        raise BadInput(f"{where}: {str(value).lower()} where {_NOUNS.get(hint_, 'a value')} belongs")
+        raise BadInput(f"{where}: {str(value).lower()} is not {_NOUNS.get(hint_, 'a value')}")
     if hint_ is float:
         try:
             return float(_expect((int, float), value, where, "a number"))
         except OverflowError:
-            raise BadInput(f"{where} = {_short(value)}; that is no number to work with") from None
+            raise BadInput(f"{where} = {_short(value)}, which is too large; give a smaller number") from None
     return _expect(hint_, value, where, _NOUNS.get(hint_, "a value"))
 
 
@@ -235,7 +236,7 @@ def _table(value_type: Any, table: dict[str, Any], where: str) -> dict[str, Any]
 
 
 def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """`min.insync.replicas = 2` without quotes is three nested tables in TOML; Kafka means one key."""
+    """Nested tables as dotted keys: to TOML, `min.insync.replicas = 2` without quotes is three tables."""
     out: dict[str, Any] = {}
     for key, value in table.items():
         out.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
@@ -250,7 +251,7 @@ def _kafka_text(value: Any, where: str) -> str:
 
 def _expect(kind: Any, value: Any, where: str, noun: str) -> Any:
     if not isinstance(value, kind):
-        raise BadInput(f"{where}: {value!r} where {noun} belongs")
+        raise BadInput(f"{where}: {value!r} is not {noun}")
     return value
 
 
@@ -291,11 +292,10 @@ def _free_name(do: str, taken: set[str]) -> str:
 
 
 def _control_changes_something(scenario: Scenario, check_steps: StepsCheck | None) -> None:
-    twin = negative_control(scenario, check_steps)
-    before, after = to_plain(scenario), to_plain(twin)
+    before, after = to_plain(scenario), to_plain(negative_control(scenario, check_steps))
     before.pop("negative_control", None)
     if before == after:
-        raise BadInput(f"scenario {scenario.name}: negative control changes nothing")
+        raise BadInput(f"scenario {scenario.name}: its negative control changes nothing; correct its patch")
 
 
 def _apply(plain: Plain, path: str, value: Any, where: str) -> None:
@@ -312,7 +312,7 @@ def _apply(plain: Plain, path: str, value: Any, where: str) -> None:
             raise BadInput(f"{where}: no {part!r} here{hint(part, table)}")
         table = table[part]
         if not isinstance(table, dict):
-            raise BadInput(f"{where}: {part!r} has no parts")
+            raise BadInput(f"{where}: {part!r} is no table; end the path there")
     table[parts[-1]] = value
 
 
@@ -335,7 +335,7 @@ def _apply_to_steps(steps: list[Plain], rest: str, value: Any, where: str) -> No
     elif argument:
         steps[_index(names, word, where)][argument] = value
     else:
-        raise BadInput(f"{where}: say which argument, as in steps.{word}.node")
+        raise BadInput(f"{where}: name an argument of the step, as in steps.{word}.node")
 
 
 def _index(names: list[str], name: str, where: str) -> int:

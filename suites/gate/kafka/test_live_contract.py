@@ -73,17 +73,17 @@ def test_without_names_all_topics_are_reported_including_internal_ones(
     assert done.returncode == 0
     lines = done.stdout.splitlines()
     unclean = lines.index("unclean: 3 replicas, min.insync.replicas=1, unclean elections, ELR on")
-    assert lines[unclean + 1] == "  lost when the last replica in sync dies, others are up"
-    assert lines[unclean + 4] == "    fix by: unclean.leader.election.enable=false, min.insync.replicas=2"
+    assert lines[unclean + 1] == "  lost when the last in-sync replica dies, and others are up"
+    assert lines[unclean + 4] == "    how to fix: unclean.leader.election.enable=false, min.insync.replicas=2"
     state = lines.index(f"{TRANSACTIONS}: 3 replicas, min.insync.replicas=1, clean elections only, ELR on, compacted")
     assert lines[state + 2 : state + 6] == [
-        "  lost when the last replica in sync returns without what it had not flushed",
+        "  lost when the last in-sync replica returns without the records that it had not flushed",
         "    acknowledged records above what it had flushed; among them decisions to commit that a client was told and "
         "whose markers were not all written: where one was not, the transaction aborts or hangs",
         "    because: it may have acknowledged them alone (KIP-966, last replica standing; KIP-98; "
         "Kafka documentation, transaction.state.log.min.isr)",
-        f"    fix by: min.insync.replicas=2 on {TRANSACTIONS} "
-        "(transaction.state.log.min.isr is read only when that is made)",
+        f"    how to fix: min.insync.replicas=2 on {TRANSACTIONS} "
+        "(transaction.state.log.min.isr is read only when the topic is created)",
     ]
     assert unclean < state < lines.index("strict: 3 replicas, min.insync.replicas=3, clean elections only, ELR on")
     assert "lone: 1 replica, min.insync.replicas=1, clean elections only, ELR on" in lines

@@ -157,7 +157,7 @@ def test_nothing_uncaught_ends_in_1(
         (["clean", "nowhere"], "there is no run 'nowhere' in "),
         (["gate", "--backend", "moon"], "--backend"),
         (["gate", "--memory", "much"], "--memory 'much' is not a size"),
-        (["gate", "--memory", "400m"], "leaves no room above a broker's heap of 384 MiB: give 640m or more"),
+        (["gate", "--memory", "400m"], "is too small for a broker, whose heap alone has 384 MiB: give 640m or more"),
         (["run", "calm", "--cpus", "0.1"], "give 0.25 or more"),
         (["gate", "--cpus", "many"], "--cpus"),
         (["gate", "--out", "FILE"], "is a file"),

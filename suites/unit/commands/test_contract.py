@@ -23,11 +23,11 @@ def test_a_configuration_is_told_in_words_the_worst_first(capsys: pytest.Capture
         "a consumer that commits after it processes, read_committed, auto.offset.reset=latest, "
         "with a group that is left at times"
     )
-    assert worst == "lost: the last replica in sync dies, others are up"
+    assert worst == "lost: the last in-sync replica dies, and others are up"
     assert which == "  acknowledged records at or above the log end of the replica that is elected"
     assert because.startswith("  because: an unclean election makes a replica the leader")
     assert mend == (
-        "  fix by: unclean.leader.election.enable=false, min.insync.replicas=2, "
+        "  how to fix: unclean.leader.election.enable=false, min.insync.replicas=2, "
         "eligible.leader.replicas.version=1 (from 4.0)"
     )
 
@@ -35,7 +35,7 @@ def test_a_configuration_is_told_in_words_the_worst_first(capsys: pytest.Capture
 def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.invoke(["contract", "--json", "--compacted", "--no-idempotent", "--retries", "0"]) is Exit.PASS
     reported = {row["event"]["name"]: row for row in json.loads(capsys.readouterr().out)}
-    assert reported["answer_lost"]["effects"] == ["outcome not told"]
+    assert reported["answer_lost"]["effects"] == ["outcome unknown"]
     assert "grows_old" not in reported
     assert reported["written_again"]["effects"] == ["deleted as configured"]
 
@@ -43,9 +43,9 @@ def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--acks", "1", "--idempotent"], "idempotence needs acks=all: say --acks all, or --no-idempotent"),
-        (["--in-flight", "10"], "idempotence needs retries and at most 5 requests in flight: change these, or say"),
-        (["--acks", "1", "--transactional"], "idempotence needs acks=all: say --acks all, or no --transactional"),
+        (["--acks", "1", "--idempotent"], "idempotence needs acks=all: give --acks all, or --no-idempotent"),
+        (["--in-flight", "10"], "idempotence needs retries and at most 5 requests in flight: give --retries 1"),
+        (["--acks", "1", "--transactional"], "idempotence needs acks=all: give --acks all, or no --transactional"),
         (["--remembered", "--acks", "1"], "--remembered: it changes nothing here; say --idempotent, without"),
         (["--isolation", "read_uncommitted"], "--isolation: it changes nothing here; say --transactional, too"),
         (
@@ -67,19 +67,19 @@ def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
             ["--tiered", "--retention-bytes", "9", "--local-retention-bytes", "-1"],
             "local.retention.bytes is at most retention.bytes=9, or -2, and not -1",
         ),
-        (["--retention-ms", "9" * 24], "retention.ms is at most 9223372036854775807, and not 9999"),
-        (["--retries", "99999999999"], "retries is at most 2147483647, and not 99999999999"),
-        (["--rf", "0"], "a topic has a replication factor and a min.insync.replicas of 1 or more"),
+        (["--retention-ms", "9" * 24], "9999; it must be at most 9223372036854775807"),
+        (["--retries", "99999999999"], "retries is 99999999999; it must be at most 2147483647"),
+        (["--rf", "0"], "the replication factor is 0; it must be 1 or more"),
         (["--topic", "x"], "--topic: which cluster? say --bootstrap HOST:PORT"),
         (["--bootstrap", "x:1", "--rf", "2", "--unclean"], "--rf, --unclean: with --bootstrap the cluster tells"),
         (["--acks", "2"], "'2' is not one of '0', '1', 'all'"),
-        (["--retention-ms", "-5"], "retention.ms is 0 or more, or -1 for never or without limit, and not -5"),
-        (["--retention-bytes", "-9"], "retention.bytes is 0 or more, or -1 for never or without limit, and not -9"),
-        (["--flush-messages", "0"], "flush.messages is 1 or more, or -1 for never or without limit, and not 0"),
-        (["--flush-messages", "-7"], "flush.messages is 1 or more, or -1 for never or without limit, and not -7"),
-        (["--flush-ms", "-2"], "flush.ms is 0 or more, or -1 for never or without limit, and not -2"),
-        (["--compacted", "--delete-retention-ms", "-1"], "delete.retention.ms is 0 or more, and not -1"),
-        (["--compacted", "--min-compaction-lag-ms", "-1"], "min.compaction.lag.ms is 0 or more, and not -1"),
+        (["--retention-ms", "-5"], "retention.ms is -5; it must be 0 or more, or -1 for never or no limit"),
+        (["--retention-bytes", "-9"], "retention.bytes is -9; it must be 0 or more, or -1 for never or no limit"),
+        (["--flush-messages", "0"], "flush.messages is 0; it must be 1 or more, or -1 for never or no limit"),
+        (["--flush-messages", "-7"], "flush.messages is -7; it must be 1 or more, or -1 for never or no limit"),
+        (["--flush-ms", "-2"], "flush.ms is -2; it must be 0 or more, or -1 for never or no limit"),
+        (["--compacted", "--delete-retention-ms", "-1"], "delete.retention.ms is -1; it must be 0 or more"),
+        (["--compacted", "--min-compaction-lag-ms", "-1"], "min.compaction.lag.ms is -1; it must be 0 or more"),
         (["--transaction-version", "1"], "--transaction-version: it changes nothing here; say --transactional, too"),
         (["--id-outlives"], "--id-outlives: it changes nothing here; say --transactional, too"),
         (["--remembered", "--no-idempotent"], "--remembered: it changes nothing here; say --idempotent, without"),
@@ -94,7 +94,7 @@ def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["--compacted", "--cleanup-policy", "delete"], "--compacted is --cleanup-policy compact: say one of them"),
         (["--reset", "by_duration:PT1H"], "no rule speaks of by_duration:PT1H (KIP-1106): what it does lies between"),
         (["--local-retention-ms", "5"], "--local-retention-ms: it changes nothing here; say --tiered, too"),
-        (["--tiered", "--local-retention-ms", "-3"], "local.retention.ms is -2, for as retention.ms, or more, and not"),
+        (["--tiered", "--local-retention-ms", "-3"], "local.retention.ms is -3; it must be -2 (the value of"),
         (["--reset", "oldest"], "'oldest' is not one of 'earliest', 'latest', 'none'"),
         (
             ["--bootstrap", "x:1", "--timestamp-type", "CreateTime"],
@@ -138,7 +138,7 @@ def reported(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
         (["--transactional", "--id-outlives"], "transaction.version 2, an id that outlives its pauses; "),
         (["--remembered"], "acks=all, idempotent, remembered for longer than it waits; "),
         (["--retries", "5"], "acks=all, idempotent, retries=5; "),
-        (["--flush-ms", "0"], "flush.ms=0, for which nobody looks; "),
+        (["--flush-ms", "0"], "flush.ms=0 without effect; "),
         (["--flush-ms", "0", "--flush-scheduler-ms", "1000"], "on disk within 1000 ms; "),
         (["--timestamp-type", "LogAppendTime"], "message.timestamp.type=LogAppendTime; "),
         (["--cleanup-policy", "compact,delete"], "compacted and deleted; "),
@@ -155,23 +155,23 @@ def test_the_first_line_says_what_was_asked(
 
 
 def test_what_mends_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
-    event = "records bear times that are too old when they are sent"
+    event = "records are sent with timestamps that are older than the retention time"
     lines = reported(capsys, "--retention-ms", "1000")
     mend = lines[lines.index(f"deleted as configured: {event}") + 3]
-    assert mend == "  fix by: message.timestamp.type=LogAppendTime, retention.ms=-1"
+    assert mend == "  how to fix: message.timestamp.type=LogAppendTime, retention.ms=-1"
     assert f"kept: {event}" in reported(capsys, "--retention-ms", "1000", "--timestamp-type", "LogAppendTime")
 
 
 def test_where_elr_decides_that_is_said_and_what_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
     lines = reported(capsys, "--min-isr", "2")
-    at = lines.index("lost: the last replica in sync returns without what it had not flushed")
+    at = lines.index("lost: the last in-sync replica returns without the records that it had not flushed")
     with_elr = "  with ELR, which is on by default in clusters formatted by 4.1 or later (--elr): kept"
     assert with_elr in lines[at : at + 5]
-    assert lines[lines.index("lost: all machines lose their power at once") + 4] == ""
+    assert lines[lines.index("lost: all machines lose power at once") + 4] == ""
     assert not [line for line in reported(capsys, "--min-isr", "1") if line.startswith("  with ELR")]
     lines = reported(capsys, "--min-isr", "2", "--elr")
     without = "  without ELR, as in clusters formatted before 4.1 that did not turn it on: lost"
-    at = lines.index("kept: the last replica in sync returns without what it had not flushed")
+    at = lines.index("kept: the last in-sync replica returns without the records that it had not flushed")
     assert without in lines[at : at + 5]
 
 

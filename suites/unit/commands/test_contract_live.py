@@ -54,18 +54,19 @@ def test_the_worst_topic_comes_first_and_the_good_ones_are_named_at_the_end() ->
     at = lines.index("strict: 3 replicas, min.insync.replicas=3, clean elections only, ELR on")
     assert lines[at + 1 : at + 5] == [
         "  unavailable when one replica is down",
-        "    writes with acks=all until it is back and has caught up; reads go on",
-        "    because: fewer are in sync than min.insync.replicas=3 (Kafka documentation, min.insync.replicas; "
-        "KAFKA-15583)",
-        "    fix by: min.insync.replicas=2",
+        "    writes with acks=all until the replica is back and has caught up; reads continue",
+        "    because: fewer replicas are in sync than min.insync.replicas=3 (Kafka documentation, "
+        "min.insync.replicas; KAFKA-15583)",
+        "    how to fix: min.insync.replicas=2",
     ]
     assert lines[-3] == "what three replicas do not spare them, of which two must be in sync:"
 
 
 def test_of_the_topic_that_keeps_offsets_it_is_told_that_groups_may_go_back() -> None:
     lines = explained([topic("__consumer_offsets", unclean=True, keeps_offsets=True)])
-    at = lines.index("  duplicated when who has a group's offsets dies, alone in sync, and others are up")
-    assert lines[at + 3] == "    fix by: unclean.leader.election.enable=false"
+    event = "the leader of a group's offsets dies while it is alone in sync, and others are up"
+    at = lines.index(f"  duplicated when {event}")
+    assert lines[at + 3] == "    how to fix: unclean.leader.election.enable=false"
     lines = explained([topic("__consumer_offsets", keeps_offsets=True)])
     assert "as safe as three replicas of which two must be in sync: __consumer_offsets" in lines
 
@@ -92,10 +93,10 @@ def tail(*topics: LiveTopic, client: ClientSettings = CLIENT) -> list[str]:
 
 
 def test_what_nothing_spares_is_told_of_the_topics_that_it_concerns_with_what_mends_it() -> None:
-    power = "  lost when all machines lose their power at once"
+    power = "  lost when all machines lose power at once"
     which = "acknowledged records that the operating system had not written to a disk"
     flushed, plain = topic("a_flushed", flush_messages=1), topic("plain")
-    mend = "    fix by: replicas on power supplies of their own, flush.messages=1"
+    mend = "    how to fix: replicas on power supplies of their own, flush.messages=1"
     assert tail(flushed, plain)[:2] == [f"{power}, of plain: {which}", mend]
     assert tail(plain, topic("other"))[:2] == [f"{power}: {which}", mend]
     assert not [line for line in explained([flushed]) if line.startswith(power)]
@@ -106,7 +107,7 @@ def test_without_elr_one_is_told_to_turn_it_on() -> None:
         lines = tail(topic("plain", **settings))
         return [after for line, after in pairwise(lines) if "returns without" in line]
 
-    assert reported(elr=False) == ["    fix by: eligible.leader.replicas.version=1 (from 4.0)"]
+    assert reported(elr=False) == ["    how to fix: eligible.leader.replicas.version=1 (from 4.0)"]
     assert reported() == []
 
 
@@ -116,7 +117,7 @@ def test_producers_say_nothing_of_what_brokers_write() -> None:
     lines = tail(*topics, client=one)
     at = next(n for n, line in enumerate(lines) if line.startswith("  lost when the leader's process dies"))
     assert ", of plain, __mine: acknowledged records at or above" in lines[at]
-    assert lines[at + 1] == "    fix by: acks=all"
+    assert lines[at + 1] == "    how to fix: acks=all"
     for of, expected in ((topics[1], ["kept"]), (topics[2], ["lost"])):
         promised = {row["event"]["name"]: list(row["effects"]) for row in live_as_plain(of, one)["promises"]}
         assert promised["leader_dies"] == expected
@@ -149,7 +150,7 @@ def test_what_is_deleted_before_a_reader_is_back_is_bad(settings: dict[str, Any]
     one = topic("soon", **settings)
     assert [promise.event.name for promise in avoidable(one, CLIENT)] == events
     lines = explained([one])
-    assert ("    fix by: retention.ms=86400000 (24 h) or more" in lines) == bool(events)
+    assert ("    how to fix: retention.ms=86400000 (24 h) or more" in lines) == bool(events)
     assert ("as safe as three replicas of which two must be in sync: soon" in lines) == (not events)
 
 
@@ -163,7 +164,7 @@ def test_topics_that_keep_so_many_bytes_are_named() -> None:
     lines = explained([*topics, topic("plain")])
     assert lines[-2:] == [
         "deleted beyond retention.bytes, however young, read or not: big",
-        "  fix by: retention.bytes=-1, or as much as comes in 24 h",
+        "  how to fix: retention.bytes=-1, or as much as comes in 24 h",
     ]
 
 
@@ -190,11 +191,12 @@ def test_without_elr_one_in_sync_is_not_as_safe_as_two(replicas: int, known: boo
     assert events(two) == []
     lines = explained([two, one])
     assert f"{SAFE}two" in lines
-    at = lines.index("  lost when the last replica in sync returns without what it had not flushed")
+    at = lines.index("  lost when the last in-sync replica returns without the records that it had not flushed")
     assert lines[at + 1 : at + 4] == [
-        "    acknowledged records above what it had flushed",
-        f"    because: it may have acknowledged them alone{ALONE} (KIP-966, last replica standing)",
-        "    fix by: min.insync.replicas=2, eligible.leader.replicas.version=1 (from 4.0)",
+        "    acknowledged records above its flushed log end",
+        f"    because: no other replica may have had them when it acknowledged them{ALONE} (KIP-966, last replica "
+        "standing)",
+        "    how to fix: min.insync.replicas=2, eligible.leader.replicas.version=1 (from 4.0)",
     ]
 
 
@@ -202,8 +204,8 @@ def test_two_replicas_are_never_as_safe_as_three() -> None:
     both = topic("both", replicas=2, elr=False)
     assert set(events(both)) == {"replica_down", "returns_short", "disk_of_last_in_sync", "last_in_sync_dies"}
     for promise in avoidable(both, CLIENT):
-        assert "a replication factor of 3" in promise.mend
-        assert "min.insync.replicas=2" not in promise.mend
+        assert "a replication factor of 3" in promise.fix
+        assert "min.insync.replicas=2" not in promise.fix
     assert set(events(topic("one", replicas=2, min_isr=1, elr=False))) == set(events(both)) - {"replica_down"}
     assert set(events(topic("both", replicas=2))) == {"replica_down"}  # with ELR nothing else is left to a third
 
@@ -253,8 +255,8 @@ def test_a_partition_without_a_leader_is_told_even_of_a_good_topic() -> None:
 @pytest.mark.parametrize(
     ("name", "lost", "kip", "made_by"),
     [
-        (TRANSACTIONS, "decisions to commit that a client was told", "KIP-98", "transaction.state.log.min.isr"),
-        (SHARE_STATE, "what share groups acknowledged: these", "KIP-932", "share.coordinator.state.topic.min.isr"),
+        (TRANSACTIONS, "acknowledged decisions to commit", "KIP-98", "transaction.state.log.min.isr"),
+        (SHARE_STATE, "acknowledgements of share groups", "KIP-932", "share.coordinator.state.topic.min.isr"),
     ],
 )
 @pytest.mark.parametrize("elr", [True, False])
@@ -266,12 +268,12 @@ def test_what_coordinators_keep_is_lost_in_words_of_its_own(
     for promise in (clean["returns_short"], clean["disk_of_last_in_sync"], unclean["last_in_sync_dies"]):
         assert f"; among them {lost}" in promise.which
         assert f"; {kip}; Kafka documentation, {made_by}" in promise.source
-        assert f"min.insync.replicas=2 on {name} ({made_by} is read only when that is made)" in promise.mend
-        assert "min.insync.replicas=2" not in promise.mend
+        assert f"min.insync.replicas=2 on {name} ({made_by} is read only when the topic is created)" in promise.fix
+        assert "min.insync.replicas=2" not in promise.fix
     assert "among them" not in clean["last_in_sync_dies"].which  # it waits for who has it
     other = {promise.event.name: promise for promise in avoidable(topic("plain", min_isr=1, elr=elr), CLIENT)}
     assert "among them" not in other["returns_short"].which
-    assert "min.insync.replicas=2" in other["returns_short"].mend
+    assert "min.insync.replicas=2" in other["returns_short"].fix
 
 
 @pytest.mark.parametrize("name", [TRANSACTIONS, SHARE_STATE])

@@ -13,7 +13,7 @@ from harness.commands import cli
 from harness.commands import matrix as contracts
 from harness.commands.matrix import Cell, Played
 from harness.commands.options import GateResult
-from harness.evidence.gate import MATRIX, GateSummary, ScenarioResult
+from harness.evidence.gate import MATRIX, MATRIX_VERSION, GateSummary, ScenarioResult
 from harness.model.contract.effects import Effect
 from harness.model.contract.promises import EVENTS
 from harness.model.exits import Exit
@@ -177,7 +177,7 @@ def test_what_is_gone_without_having_been_acknowledged_is_not_kept_either(monkey
     vanished = lost("all_two", 3, Kind.VANISHED)
     found = cells(DIES, verdict(DIES, *LOST_50, lost("one", 2, Kind.TORN_TRANSACTION), vanished), monkeypatch)
     assert (found["all_two"].text, found["all_two"].holds) == (
-        "what was not acknowledged is gone or torn (PASS; promised: kept)",
+        "unacknowledged records lost or torn (PASS; promised: kept)",
         False,
     )
     assert (found["one"].text, found["one"].holds) == ("50 lost", True)
@@ -220,7 +220,7 @@ def test_whose_outcome_nobody_told_counts_where_that_is_promised(monkeypatch: py
     judged = verdict(gives_up)
     judged.facts["orphaned"] = {"idempotent/0": 7, "never/0": 0, "patient/0": 5}
     found = cells(gives_up, judged, monkeypatch)
-    assert (found["idempotent"].text, found["idempotent"].holds) == ("7 outcome not told", True)
+    assert (found["idempotent"].text, found["idempotent"].holds) == ("7 outcome unknown", True)
     judged.facts["orphaned"] = {"idempotent/0": 7}
     assert not cells(gives_up, judged, monkeypatch)["never"].holds
     dies = verdict(DIES, *LOST_50)
@@ -301,7 +301,11 @@ def test_the_command_prints_the_matrix_and_ends_in_what_it_came_to(
 
     def play(options: Any, progress: Any) -> tuple[GateResult, list[Cell]]:
         asked.append(options)
-        plain = {**asdict(PLAYED), "cells": [contracts._plain(cell) for cell in found]}
+        plain = {
+            "format_version": MATRIX_VERSION,
+            **asdict(PLAYED),
+            "cells": [contracts._plain(cell) for cell in found],
+        }
         Path(MATRIX).write_text(json.dumps(plain), encoding="utf-8")
         return result(Status.PASS), found
 

@@ -1,4 +1,4 @@
-"""A bundle opens when it is what was sealed; anything else is one sentence with the file, the cause and the remedy."""
+"""A bundle opens if it is unchanged since its seal; else one sentence names the file, the cause and the remedy."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,23 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.evidence import Bundle, BundleWriter, seal
+from harness.evidence.forms import FORMS
 from harness.evidence.seal import seal_directory
+from harness.evidence.shapes import Kinds, Many, Members
+from harness.model.contract.contract import (
+    Change,
+    Contract,
+    OffsetsContract,
+    ProcessorContract,
+    ProducerContract,
+    ReaderContract,
+    ShareContract,
+    TopicContract,
+)
 from harness.model.errors import BadEvidence
+from harness.model.finding import Finding
 from harness.model.schemas import TABLES
+from harness.model.verdict import Score, Verdict
 from suites.unit.evidence_examples import FORMAT, write_example
 
 
@@ -41,6 +56,36 @@ def test_the_example_of_the_format_opens(sealed: Path) -> None:
     assert [(row["seq"], row["offset"], row["error"]) for row in ledger] == [(0, 0, None), (1, 1, None), (2, 2, None)]
     assert [file.name for file in bundle.table_files("reservations")] == ["app.jsonl"]
     assert bundle.table_files("transactions") == []
+
+
+def test_the_format_documents_every_key_of_every_document() -> None:
+    """Each key that the judge reads, and each that this harness writes into a contract, is named in FORMAT.md."""
+    contracts = (Contract, TopicContract, ProducerContract, ReaderContract, ProcessorContract, ShareContract, Change)
+    named = {field.name for kind in (*contracts, OffsetsContract) for field in fields(kind)}
+    named |= {"format_version", *_keys(FORMS)} - set(FORMS)
+    named |= {field.name for field in (*fields(Verdict), *fields(Score), *fields(Finding))} - {"status"}
+    documented = set(re.findall(r"`(\w+)`", FORMAT))
+    for row in re.findall(r"^\| ([\w, ]+)\*? \|", FORMAT, re.MULTILINE):
+        documented |= {name.strip() for name in row.split(",")}
+    assert named - documented == set()
+
+
+def _keys(shape: Any) -> Iterator[str]:
+    if isinstance(shape, Many):
+        yield from _keys(shape.shape)
+    elif isinstance(shape, Members):
+        for one in shape.shapes:
+            yield from _keys(one)
+    elif isinstance(shape, Kinds):
+        yield from shape.shapes
+        for of_kind in shape.shapes.values():
+            yield from _keys(of_kind)
+    elif isinstance(shape, list):
+        yield from _keys(shape[0])
+    elif isinstance(shape, Mapping):
+        for key, of_key in shape.items():
+            yield key.removesuffix("?")
+            yield from _keys(of_key)
 
 
 def test_the_format_documents_every_column() -> None:
@@ -102,7 +147,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_is_one_sentence(sealed: Path, damage: str) -> None:
+def test_damage_is_reported_in_one_sentence(sealed: Path, damage: str) -> None:
     harm, said = DAMAGE[damage]
     harm(sealed)
     with pytest.raises(BadEvidence) as refusal:
@@ -124,7 +169,7 @@ def _columns(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
 
 
 def _garble(path: Path) -> None:
-    """Everything but the footer, which goes on to promise sound pages."""
+    """Overwrites everything except the footer, which still describes sound pages."""
     content = path.read_bytes()
     footer = 8 + int.from_bytes(content[-8:-4], "little")
     path.write_bytes(content[:4] + bytes(len(content) - 4 - footer) + content[-footer:])
@@ -174,7 +219,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "column twice": (
         lambda b: _columns(b / _PART, lambda t: t.append_column("seq", t["seq"])),
-        "columns seq stand there twice",
+        "columns seq are there twice",
     ),
     "garbled": (lambda b: _garble(b / _PART), "app.parquet is not a whole Parquet file"),
     "not Parquet": (lambda b: (b / "ledger/app.parquet").write_text("hello"), "is not a whole Parquet file"),
@@ -202,9 +247,15 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda b: (b / "ledger/app.jsonl").write_text("{}\n"),
         "ledger/app.jsonl would become app.parquet, which is there already",
     ),
-    "table misspelt": (_named("ledger", "ledgers"), "ledgers is nothing that a bundle has (did you mean 'ledger'?)"),
+    "table misspelt": (
+        _named("ledger", "ledgers"),
+        "ledgers is no file or folder of a bundle (did you mean 'ledger'?)",
+    ),
     "table with a capital": (_named("ledger", "Ledger"), "(did you mean 'ledger'?)"),
-    "file beside the tables": (lambda b: (b / "app.jsonl").write_text("{}"), "app.jsonl is nothing that a bundle has"),
+    "file beside the tables": (
+        lambda b: (b / "app.jsonl").write_text("{}"),
+        "app.jsonl is no file or folder of a bundle",
+    ),
     "part of another kind": (_named(_PART, "ledger/app.csv"), "app.csv is no part of ledger"),
     "ending in capitals": (_named(_PART, "ledger/app.JSONL"), "(did you mean 'app.jsonl'?)"),
     "packed": (_named(_PART, "ledger/app.jsonl.gz"), "app.jsonl.gz is no part of ledger"),
@@ -227,7 +278,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_sealing_refuses_what_could_not_be_judged(sealed: Path, wrong: str) -> None:
+def test_sealing_refuses_evidence_that_could_not_be_judged(sealed: Path, wrong: str) -> None:
     harm, said = WRONG[wrong]
     (sealed / "verdict.json").write_text("{}")
     harm(sealed)
@@ -240,7 +291,7 @@ def test_sealing_refuses_what_could_not_be_judged(sealed: Path, wrong: str) -> N
 
 
 def _content(bundle: Path) -> dict[str, bytes | None]:
-    """Every file with what stands in it."""
+    """Every file with its content."""
     return {
         found.relative_to(bundle).as_posix(): found.read_bytes() if found.is_file() else None
         for found in bundle.rglob("*")
@@ -249,7 +300,7 @@ def _content(bundle: Path) -> dict[str, bytes | None]:
 
 @pytest.mark.parametrize("broken_off", ["_to_parquet", "manifest_of", "write_json"])
 @pytest.mark.parametrize("how", [KeyboardInterrupt(), OSError(28, "No space left on device")])
-def test_sealing_that_is_broken_off_changes_nothing(
+def test_an_interrupted_seal_changes_nothing(
     example: Path, monkeypatch: pytest.MonkeyPatch, broken_off: str, how: BaseException
 ) -> None:
     before = _content(example)
@@ -262,7 +313,7 @@ def test_sealing_that_is_broken_off_changes_nothing(
 
 
 def _breaking(well: Callable[..., Any], how: BaseException) -> Callable[..., Any]:
-    """As late as can be: what it is there for is done, but for the manifest, with which everything is done."""
+    """Raises after the function has worked; for the manifest before it, because the seal holds once it is written."""
 
     def breaks(*given: Any, **more: Any) -> None:
         if well.__name__ != "write_json":
@@ -289,7 +340,7 @@ def test_missing_rights_are_one_sentence(
         opening(sealed)
 
 
-def test_what_is_no_evidence_may_lie_about(example: Path) -> None:
+def test_files_that_are_no_evidence_are_ignored(example: Path) -> None:
     (example / ".DS_Store").write_bytes(b"x")
     (example / "ledger" / "._app.parquet").write_bytes(b"x")
     (example / "logs" / "node").mkdir(parents=True)
@@ -301,7 +352,7 @@ def test_what_is_no_evidence_may_lie_about(example: Path) -> None:
     assert len(Bundle.open(example).table_files("ledger")) == 1
 
 
-def test_a_name_need_not_be_text(example: Path) -> None:
+def test_a_file_name_need_not_be_utf_8(example: Path) -> None:
     (example / "ledger" / "app.jsonl").rename(example / "ledger" / os.fsdecode(b"a\xff.jsonl"))
     seal_directory(example)
     assert len(Bundle.open(example).table_files("ledger")) == 1
@@ -330,6 +381,74 @@ def test_sealing_again_marks_the_edit_keeps_the_release_and_drops_the_old_verdic
     assert not bundle.complete
 
 
+def _as_version_1(bundle: Path) -> None:
+    """What format version 1 wrote: other keys, and no version in run.json."""
+    _rewrite(bundle / "run.json", lambda t: t.replace('"negative_control"', '"weakened"'))
+    _rewrite(bundle / "scenario.json", lambda t: t.replace('"property"', '"guards"'))
+
+
+def test_a_bundle_that_version_1_sealed_is_refused(sealed: Path) -> None:
+    _as_version_1(sealed)
+    _manifest(format_version=1)(sealed)
+    expected = (
+        r"manifest\.json has format version 1, and this harness reads version 2; judge the bundle with the harness"
+    )
+    with pytest.raises(BadEvidence, match=expected):
+        Bundle.open(sealed)
+    before = _content(sealed)
+    with pytest.raises(BadEvidence, match=expected):
+        seal_directory(sealed)
+    assert _content(sealed) == before
+
+
+@pytest.mark.parametrize("version", [None, 1, 3, "2"])
+def test_an_unsealed_bundle_needs_the_current_version_in_run_json(tmp_path: Path, version: object) -> None:
+    """A harness that is killed leaves no manifest, so run.json alone says which words its evidence uses."""
+    writer = BundleWriter(tmp_path)
+    writer.document("scenario", {"name": "s"})
+    writer.document("run", {"finished": False, "contract": {"topics": {}, "producers": {}, "exact_losses": []}})
+    assert not Bundle.open(tmp_path, allow_unfinished=True).complete
+    run = json.loads((tmp_path / "run.json").read_text())
+    del run["format_version"]
+    (tmp_path / "run.json").write_text(json.dumps(run if version is None else {"format_version": version, **run}))
+    said = r"run\.json has (no format_version, and|format version \S+, and) "
+    with pytest.raises(BadEvidence, match=said) as refusal:
+        Bundle.open(tmp_path, allow_unfinished=True)
+    assert "\n" not in str(refusal.value)
+
+
+FORMER_WORDS: dict[str, Callable[[Any], object]] = {
+    "run.json: weakened": lambda run: run.update(weakened=None),
+    "steps.json: bite": lambda steps: steps.append({"bite": None}),
+    "scenario.json: guards": lambda scenario: scenario.update(guards="acks=all"),
+    "scenario.json: weakening": lambda scenario: scenario.update(weakening=None),
+    "scenario.json: permits": lambda scenario: scenario.update(permits={}),
+    "scenario.json: share": lambda scenario: scenario.update(share=1.0),
+    "scenario.json: lone": lambda scenario: scenario.update(shape={"lone": True}),
+    "scenario.json: things": lambda scenario: scenario.update(admin=[{"name": "a", "things": 3}]),
+}
+
+
+@pytest.mark.parametrize("former", FORMER_WORDS)
+def test_a_folder_written_by_hand_with_a_key_of_version_1_is_not_sealed(example: Path, former: str) -> None:
+    name, word = former.split(": ")
+    content = json.loads((example / name).read_text())
+    FORMER_WORDS[former](content)
+    (example / name).write_text(json.dumps(content))
+    with pytest.raises(
+        BadEvidence, match=rf"{name} has the key '{word}' of format version 1, which is '\w+' in version 2"
+    ):
+        seal_directory(example)
+
+
+def test_a_folder_written_by_hand_may_say_the_current_version_and_no_other(example: Path) -> None:
+    _rewrite(example / "run.json", lambda t: t.replace("{", '{"format_version": 1, ', 1))
+    with pytest.raises(BadEvidence, match=r"run\.json has format version 1, and this harness reads version 2"):
+        seal_directory(example)
+    _rewrite(example / "run.json", lambda t: t.replace('"format_version": 1', '"format_version": 2'))
+    assert seal_directory(example).complete
+
+
 def test_a_run_that_died_opens_when_asked_for(tmp_path: Path) -> None:
     writer = BundleWriter(tmp_path)
     writer.document("scenario", {"name": "s"})
@@ -347,7 +466,7 @@ def test_a_run_that_died_opens_when_asked_for(tmp_path: Path) -> None:
     assert bundle.document("reads") == []
 
 
-def test_a_sealed_bundle_of_a_run_that_died_may_lack_what_it_had_not_come_to(example: Path) -> None:
+def test_a_sealed_bundle_of_a_run_that_died_may_lack_later_documents(example: Path) -> None:
     _rewrite(example / "run.json", lambda t: t.replace('"finished": true', '"finished": false'))
     (example / "reads.json").unlink()
     bundle = seal_directory(example)
@@ -355,7 +474,7 @@ def test_a_sealed_bundle_of_a_run_that_died_may_lack_what_it_had_not_come_to(exa
     assert bundle.document("reads") == []
 
 
-def test_what_a_judge_writes_beside_the_evidence_does_not_break_the_seal(sealed: Path) -> None:
+def test_files_that_the_judge_writes_do_not_break_the_seal(sealed: Path) -> None:
     (sealed / "verdict.json").write_text("{}")
     (sealed / "findings.parquet").write_bytes(b"x")
     assert Bundle.open(sealed).complete

@@ -1,4 +1,4 @@
-"""Declarations that could be taken for something else are refused where a bundle is sealed and where it is opened."""
+"""Words, numbers and keys that the judge could misread are refused when a bundle is sealed and when it is opened."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from harness.evidence import Bundle
 from harness.evidence.manifest import write_manifest
 from harness.evidence.seal import seal_directory
 from harness.model.errors import BadEvidence
+from harness.model.schemas import FORMAT_VERSION
 from suites.unit.evidence_examples import write_example
 
 Change = Callable[[Any], object]
@@ -59,7 +60,7 @@ LINEAGE = {"broker": 1, "topic": "orders", "partition": 0}
 
 @pytest.fixture
 def example(tmp_path: Path) -> Path:
-    """FORMAT.md's example with a row more in every table that it leaves out, and with a step."""
+    """The example of FORMAT.md, with a row in each table that it leaves out, and with a step."""
     folder = write_example(tmp_path / "by_hand")
     for table, row in (
         ("transactions", TXN),
@@ -83,7 +84,7 @@ def _document(name: str, change: Change) -> Callable[[Path], object]:
 
 
 def _row(table: str, line: int, **columns: object) -> Callable[[Path], object]:
-    """Changes columns of a row, or takes away those that are `...`."""
+    """Changes columns of a row, or removes those that are `...`."""
 
     def harm(bundle: Path) -> None:
         (file,) = (bundle / table).glob("*.jsonl")
@@ -132,13 +133,13 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "contract acks as number": (_producer(acks=1), 'contract.producers.app.acks is 1 and must be "all", "1" or "0"'),
     "topic without contract": (
         _document("run.json", lambda run: run["contract"]["topics"].clear()),
-        "has the topic 'orders', of which run.json has no contract",
+        "has the topic 'orders', for which run.json has no contract",
     ),
     "producer without contract": (
         _document("run.json", lambda run: run["contract"]["producers"].clear()),
-        "app.jsonl has the producer 'app', of which run.json has no contract",
+        "app.jsonl has the producer 'app', for which run.json has no contract",
     ),
-    "transaction of a stranger": (_row("transactions", 1, producer="b"), "has the producer 'b', of which"),
+    "transaction of a stranger": (_row("transactions", 1, producer="b"), "has the producer 'b', for which"),
     "acks of a scenario": (
         _document("scenario.json", lambda s: s.update(producers=[{"name": "app", "topics": ["orders"], "acks": 1}])),
         "scenario.json: producers[0].acks is 1",
@@ -224,7 +225,7 @@ def test_a_near_miss_is_sealed(example: Path, legal: str) -> None:
 
 
 def _sealed_anyway(bundle: Path, part: str, column: str, *values: object, statistics: bool = True) -> None:
-    """As another program may have written and sealed it."""
+    """Changes a Parquet part and seals it without checks, as another program may do."""
     seal_directory(bundle)
     rows = pq.read_table(bundle / part)
     at, field = rows.schema.get_field_index(column), rows.schema.field(column)
@@ -233,7 +234,7 @@ def _sealed_anyway(bundle: Path, part: str, column: str, *values: object, statis
     write_manifest(bundle, {}, sealed_by="hand")
 
 
-def test_parquet_parts_are_held_to_the_same_words(example: Path) -> None:
+def test_parquet_parts_may_have_the_same_words_only(example: Path) -> None:
     _sealed_anyway(example, "observations/drain.parquet", "kind", "drain", "final")
     expected = r'drain\.parquet: kind is "final" and must be "live", "drain", "replica" or "probe"'
     with pytest.raises(BadEvidence, match=expected):
@@ -248,7 +249,7 @@ def test_parquet_parts_count_from_0(example: Path, statistics: bool) -> None:
 
 
 @pytest.mark.parametrize("statistics", [True, False])
-def test_parquet_parts_may_tell_no_offset_at_all(example: Path, statistics: bool) -> None:
+def test_parquet_parts_may_have_no_offset_at_all(example: Path, statistics: bool) -> None:
     _sealed_anyway(example, "ledger/app.parquet", "offset", None, None, None, statistics=statistics)
     assert Bundle.open(example).complete
 
@@ -260,11 +261,14 @@ def test_a_run_that_finished_has_to_be_sealed(example: Path, capsys: pytest.Capt
     assert "durability seal" in capsys.readouterr().err
 
 
-def test_json_lines_are_never_passed_over(example: Path) -> None:
-    """A run that died half way is judged without a seal, but only of parts that the harness writes."""
+def test_json_lines_are_never_ignored(example: Path) -> None:
+    """A run that died half way is judged without a seal, but only if all its parts are those that the harness
+    writes.
+    """
     _run(finished=False)(example)
     with pytest.raises(BadEvidence, match="was never sealed"):
         Bundle.open(example, allow_unfinished=True)
     for lines in [*example.glob("ledger/*"), *example.glob("[ao]*/*"), *example.glob("transactions/*")]:
         lines.unlink()
+    _run(format_version=FORMAT_VERSION)(example)
     assert not Bundle.open(example, allow_unfinished=True).complete

@@ -1,4 +1,4 @@
-"""What is appended is on disk, whole and typed; what cannot be evidence is refused where it is written."""
+"""Appended rows are on disk, complete and typed. Rows that do not fit their table are refused by the writer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,8 @@ from harness.evidence import BundleWriter
 from harness.evidence import writer as writer_module
 from harness.evidence.columns import arrow_schema
 from harness.model.errors import HarnessFailure
-from harness.model.schemas import COUNTED, TABLES, WORDS
+from harness.model.schemas import COUNTED, FORMAT_VERSION, TABLES, WORDS
+from harness.model.waiting import wait_for
 
 ROW = {
     "stream": 1,
@@ -130,7 +133,7 @@ def test_a_refused_row_leaves_nothing_behind(tmp_path: Path) -> None:
     assert [row["seq"] for row in rows_of(tmp_path / "ledger")] == [0, 2]
 
 
-def test_two_writers_of_one_name_and_rows_after_the_end_are_refused(tmp_path: Path) -> None:
+def test_two_writers_of_one_name_and_rows_after_the_seal_are_refused(tmp_path: Path) -> None:
     bundle = BundleWriter(tmp_path)
     table = bundle.table("ledger", "p")
     with pytest.raises(HarnessFailure, match="name of its own"):
@@ -156,7 +159,7 @@ CRASHING = """
 import sys, time
 from pathlib import Path
 from harness.evidence import BundleWriter
-from suites.unit.test_evidence_writer import ROW
+from suites.unit.evidence.test_writer import ROW
 import numpy as np
 table = BundleWriter(Path(sys.argv[1])).table("ledger", "p")
 for at in range(0, 1 << 40, 1000):
@@ -208,6 +211,73 @@ def test_the_seal_merges_small_parts_and_no_others(tmp_path: Path) -> None:
     assert set(json.loads((tmp_path / "manifest.json").read_text())["files"]) == {f"ledger/{name}" for name in parts}
 
 
-def test_of_every_table_it_is_said_which_words_and_counts_it_has() -> None:
+def test_every_table_declares_its_words_and_counts() -> None:
     assert set(WORDS) == set(COUNTED) == set(TABLES)
     assert all(set(WORDS[table]) | set(COUNTED[table]) <= set(TABLES[table]) for table in TABLES)
+
+
+def _until(held: Callable[[], bool]) -> None:
+    wait_for(held, until=bool, deadline_s=30, what="the other thread to get on", interval_s=0.001)
+
+
+@pytest.mark.parametrize("table", ["ledger", "reservations"])
+def test_a_thread_that_appends_while_the_bundle_closes_leaves_whole_rows_or_is_refused(
+    tmp_path: Path, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hung worker is a daemon thread that goes on. Each append is 50 rows of one `seq`, by which a torn one shows."""
+    monkeypatch.setattr(writer_module, "ROTATE_ROWS", 500)
+    bundle = BundleWriter(tmp_path)
+    writers = [bundle.table(table, f"w{n}") for n in range(3)]
+    accepted: list[list[int]] = [[] for _ in writers]
+    refused: list[str] = []
+
+    def work(n: int) -> None:
+        number = {"seq": 0} if table == "ledger" else {"stream": 0}
+        row = ROW if table == "ledger" else RESERVATION
+        for at in range(1 << 20):
+            try:
+                writers[n].append({**row, **dict.fromkeys(number, np.full(50, at))})
+            except HarnessFailure as late:
+                refused.append(str(late))
+                return
+            accepted[n].append(at)
+
+    threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(len(writers))]
+    for thread in threads:
+        thread.start()
+    _until(lambda: all(len(done) >= 20 for done in accepted))
+    bundle.close()
+    for thread in threads:
+        thread.join(30)
+    assert len(refused) == len(writers)
+    assert all("the bundle is closed" in sentence for sentence in refused)
+    for n, done in enumerate(accepted):
+        assert _numbers_of(tmp_path / table, f"w{n}") == [at for at in done for _ in range(50)]
+
+
+def _numbers_of(folder: Path, writer: str) -> list[int]:
+    if folder.name == "reservations":
+        return [json.loads(line)["stream"] for line in (folder / f"{writer}.jsonl").read_text().splitlines()]
+    parts = sorted(folder.glob(f"{writer}-*.parquet"), key=lambda part: int(part.stem.rpartition("-")[2]))
+    return [row["seq"] for part in parts for row in pq.read_table(part).to_pylist()]
+
+
+def test_a_closed_bundle_opens_no_table(tmp_path: Path) -> None:
+    bundle = BundleWriter(tmp_path)
+    reservations = bundle.table("reservations", "p")
+    bundle.seal({})
+    with pytest.raises(HarnessFailure, match="ledger/late: the bundle is closed"):
+        bundle.table("ledger", "late")
+    with pytest.raises(HarnessFailure, match="reservations/p: the bundle is closed"):
+        reservations.append({**RESERVATION, "stream": 1})
+    reservations.flush()
+    assert not (tmp_path / "ledger").exists()
+    assert (tmp_path / "reservations" / "p.jsonl").read_text() == ""
+
+
+def test_run_json_says_its_format_version_from_the_first_moment(tmp_path: Path) -> None:
+    bundle = BundleWriter(tmp_path)
+    bundle.document("run", {"finished": False})
+    bundle.document("steps", [])
+    assert json.loads((tmp_path / "run.json").read_text()) == {"format_version": FORMAT_VERSION, "finished": False}
+    assert json.loads((tmp_path / "steps.json").read_text()) == []

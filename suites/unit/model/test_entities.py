@@ -1,4 +1,4 @@
-"""What an admin works on by name, and the states in which each thing may be found: every order of doubt."""
+"""The entities of an admin, and the states in which each may legally be found, for every order of outcomes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SECOND_NS = 10**9
 
 
 def operations(text: str) -> list[Operation]:
-    """ "a1" acknowledged, "u2" without an answer, "r3" refused, "a-" unmakes; a second each, one after another."""
+    """Operations of 1 s, one after another: "a1" acknowledged, "u2" without an answer, "r3" refused, "a-" deletes."""
     outcomes = {"a": "acked", "u": "unknown", "r": "refused"}
     return [
         Operation(
@@ -61,17 +61,17 @@ def found(text: str, at_s: float = 1000.0, before: str | None = None) -> Legal:
         ("r1 r2", {None}),
     ],
 )
-def test_what_may_be_found(text: str, values: set[str | None]) -> None:
+def test_legal_values(text: str, values: set[str | None]) -> None:
     assert found(text).values == values
 
 
-def test_what_was_there_before_counts_until_something_is_acknowledged() -> None:
+def test_the_first_value_is_legal_until_an_operation_is_acknowledged() -> None:
     assert found("", before="7").values == {"7"}
     assert found("u1", before="7").values == {"1", "7"}
     assert found("u1 a2", before="7").values == {"1", "2"}
 
 
-def test_an_unanswered_operation_is_over_some_day() -> None:
+def test_an_operation_without_an_answer_cannot_take_effect_after_its_limit() -> None:
     late_s = LATE_NS / SECOND_NS
     ops = operations("u1 a2")
     for begun_s, values in ((late_s - 1, {"1", "2"}), (late_s + 1, {"2"})):
@@ -80,8 +80,8 @@ def test_an_unanswered_operation_is_over_some_day() -> None:
         assert legal([ops[0], *second], {None}, 10**12, 10**12).values == values
 
 
-def test_a_fault_may_hold_a_request_up() -> None:
-    """A broker that stood still takes it when it goes on, however long ago its sender gave up."""
+def test_a_fault_may_delay_a_request() -> None:
+    """A broker that was paused processes the request when it resumes, long after its sender gave up."""
     ops = [operations("u1")[0], *operations("a0 a2")[1:]]
     late = Operation(**{**fields(ops[1]), "called_ns": 2 * LATE_NS, "returned_ns": 2 * LATE_NS + 1})  # type: ignore[arg-type]
     at_ns = 10 * LATE_NS
@@ -94,19 +94,19 @@ def fields(op: Operation) -> dict[str, object]:
     return {name: getattr(op, name) for name in Operation.__dataclass_fields__}
 
 
-def test_two_at_once_may_be_carried_out_in_either_order() -> None:
+def test_two_overlapping_operations_may_take_effect_in_either_order() -> None:
     first, second = operations("a1 a2")
     beside = Operation(**{**fields(second), "called_ns": first.called_ns, "writer": "other"})  # type: ignore[arg-type]
     assert legal([first, beside], {None}, 10**12, 10**12).values == {"1", "2"}
 
 
-def test_what_was_asked_for_after_the_look_does_not_count() -> None:
+def test_an_operation_after_the_question_does_not_count() -> None:
     assert found("a1 a2", at_s=1.0).values == {"1", "2"}  # the second began at that moment
     assert found("a1 a2", at_s=0.9999999995).values == {"1"}
     assert found("a1", at_s=0.5).values == {None, "1"}  # under way
 
 
-def test_whether_something_is_under_way() -> None:
+def test_an_operation_may_be_under_way() -> None:
     assert not found("a1").moving
     assert found("a1 u2", at_s=5).moving
     assert not found("a1 u2", at_s=5 + LATE_NS / SECOND_NS).moving
@@ -120,7 +120,7 @@ def test_the_decisive_one_is_the_last_that_was_acknowledged() -> None:
     assert found("u1").decisive is None
 
 
-def test_settled_are_those_that_nobody_tried_anything_after() -> None:
+def test_settled_operations_are_the_last_ones_on_their_entities() -> None:
     ops = operations("a1 a2")
     assert [op.op for op in settled(ops, Did.SET_USER)] == [1]
     assert settled(operations("a1 u2"), Did.SET_USER) == []
@@ -129,7 +129,7 @@ def test_settled_are_those_that_nobody_tried_anything_after() -> None:
     assert [op.op for op in settled(operations("a1 a-"), Did.DELETE_USER)] == [1]
 
 
-def test_every_thing_has_a_text_of_its_own() -> None:
+def test_every_entity_has_a_text_of_its_own() -> None:
     entities = [
         metadata_entity for work in entities_of(Admin(name="ops", entities=40)).values() for metadata_entity in work
     ]
@@ -152,5 +152,5 @@ def test_standing_topics_have_room_for_all_settings_and_partitions(entities: int
     assert {t.name for t in entities_of(admin)["configs"] if t.name} <= names.keys()
 
 
-def test_an_admin_does_what_it_is_told_to() -> None:
+def test_an_admin_does_only_the_work_in_its_list() -> None:
     assert list(entities_of(Admin(name="ops", does=("users", "topics")))) == ["users", "topics"]

@@ -1,4 +1,4 @@
-"""Limits of a broker: sizes as people write them, and those that no broker can live with."""
+"""Limits of a broker: sizes as people write them, and limits with which no broker could start."""
 
 from __future__ import annotations
 
@@ -31,16 +31,18 @@ def test_sizes(text: str, size: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "much", "1p", ".", "9" * 400, "-1g", "1 2g", "1g2", "g", "0x10", "1e9"])
-def test_what_is_no_size(text: str) -> None:
+def test_a_text_that_is_no_size_is_refused(text: str) -> None:
     with pytest.raises(BadInput, match=r"is not a size: give one such as 1g or 768m"):
         limits_of(text, None)
 
 
-def test_a_limit_leaves_room_above_the_heap() -> None:
+def test_a_memory_limit_must_leave_room_above_the_heap() -> None:
     assert f"-Xmx{HEAP // MIB}m" in JVM_FLAGS
     assert limits_of(f"{MEMORY_MIN // MIB}m", None).memory == MEMORY_MIN > HEAP
     for text in (f"{MEMORY_MIN // MIB - 1}m", "384m", "1", "0"):
-        with pytest.raises(BadInput, match=rf"--memory {text} leaves no room above .* 384 MiB: give 640m or more"):
+        with pytest.raises(
+            BadInput, match=rf"--memory {text} is too small for a broker, .* 384 MiB: give 640m or more"
+        ):
             limits_of(text, None)
 
 
@@ -48,10 +50,10 @@ def test_cpus() -> None:
     assert limits_of(None, 0.5) == Limits(cpus=0.5)
     assert limits_of(None, CPUS_MIN).cpus == CPUS_MIN
     for cpus in (0.0, -1.0, 0.24, math.nan, math.inf):
-        with pytest.raises(BadInput, match=r"--cpus .* give 0\.25 or more"):
+        with pytest.raises(BadInput, match=r"--cpus is \S+, and a broker needs a finite number: give 0\.25 or more"):
             limits_of(None, cpus)
 
 
-def test_what_was_asked_for() -> None:
+def test_the_options_that_the_user_gave() -> None:
     assert Limits().asked() == ()
     assert limits_of("1g", 1.0).asked() == ("--memory", "--cpus")

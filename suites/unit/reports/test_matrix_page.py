@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.commands import cli
-from harness.evidence.gate import MATRIX
+from harness.evidence.gate import MATRIX, MATRIX_VERSION
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from reports.grouping import shown
@@ -37,19 +37,20 @@ def cell(event: str = "leader_dies", configuration: str = SAFE, **other: Any) ->
         "which": "every record",
         "why": "the followers have it",
         "source": "KIP-1",
-        "mend": [],
+        "fix": [],
         "evidence": "contract_leader_dies",
         **other,
     }
 
 
 def lost(event: str = "leader_dies", configuration: str = RISKY, **other: Any) -> dict[str, Any]:
-    of = {"promised": ["lost"], "exactly": 50, "seen": {"lost": 50}, "mend": ["acks=all"]}
+    of = {"promised": ["lost"], "exactly": 50, "seen": {"lost": 50}, "fix": ["acks=all"]}
     return cell(event, configuration, **of | other)
 
 
 def matrix(*cells: dict[str, Any], **head: Any) -> dict[str, Any]:
-    return {"release": "4.3.1", "day": "2026-01-31", "seed": 5, "cells": list(cells), **head}
+    first = {"format_version": MATRIX_VERSION, "release": "4.3.1", "day": "2026-01-31", "seed": 5}
+    return {**first, "cells": list(cells), **head}
 
 
 def text(*cells: dict[str, Any]) -> list[str]:
@@ -65,7 +66,7 @@ def text(*cells: dict[str, Any]) -> list[str]:
         ({"seen": {"unavailable": 5.0}}, "away"),
         ({"seen": {"deleted as configured": 5}}, "away"),
         ({"seen": {"duplicated": 4, "reordered": 2}}, "twice"),
-        ({"seen": {"outcome not told": 300}}, "twice"),
+        ({"seen": {"outcome unknown": 300}}, "twice"),
         ({"seen": {"lost": 50}, "holds": False}, "odd"),
         ({"holds": False, "status": "INCONCLUSIVE"}, "odd"),
         ({"holds": False, "status": None}, "off"),
@@ -78,7 +79,7 @@ def test_the_style_of_a_cell_follows_its_result(of: dict[str, Any], looks: str) 
 
 def test_common_settings_are_named_once_and_decisive_ones_are_marked() -> None:
     (group,) = shown(matrix(cell(), lost())).groups
-    assert group.happens == "the leader's process dies, whoever follows it is in sync"
+    assert group.happens == "the leader's process dies, and its followers are in sync"
     assert group.common == ("3 replicas", "ELR on")
     assert [row.own for row in group.rows] == [("acks=all", "idempotent"), ("acks=1", "not idempotent")][::-1]
     assert all(row.decisive == set(row.own) for row in group.rows)
@@ -162,7 +163,7 @@ def test_a_broken_promise_is_never_the_better_configuration() -> None:
 def test_a_deletion_that_the_settings_ask_for_costs_nothing() -> None:
     deleted = {"promised": ["deleted as configured"], "seen": {"deleted as configured": 9}}
     assert shown(matrix(cell(**deleted))).costs == ()
-    assert shown(matrix(cell(**deleted, mend=["retention.ms=-1"]))).costs != ()
+    assert shown(matrix(cell(**deleted, fix=["retention.ms=-1"]))).costs != ()
 
 
 def test_broken_promises_come_first_with_all_settings() -> None:
@@ -233,7 +234,7 @@ def test_a_source_gets_its_link(source: str, reported: list[str | None]) -> None
 
 
 def test_page_and_markdown_are_written_beside_the_results_and_load_nothing(tmp_path: Path) -> None:
-    (tmp_path / MATRIX).write_text(json.dumps(matrix(cell(mend=["acks=all", "idempotence"]))))
+    (tmp_path / MATRIX).write_text(json.dumps(matrix(cell(fix=["acks=all", "idempotence"]))))
     written = write_matrix(tmp_path)
     assert written == tmp_path / PAGE
     reported = written.read_text()

@@ -169,8 +169,8 @@ def scenario(reader: dict[str, Any], *steps: dict[str, Any]) -> Scenario:
 @pytest.mark.parametrize(
     ("reader", "steps", "said"),
     [
-        ({"static": True}, (), "static and protocol are of a member of a group"),
-        ({"protocol": "consumer"}, (), "static and protocol are of a member of a group"),
+        ({"static": True}, (), "static and protocol are settings of a group member"),
+        ({"protocol": "consumer"}, (), "static and protocol are settings of a group member"),
         ({"group": "g", "protocol": "next"}, (), "unknown value 'next'"),
         ({}, ({"do": "restart_reader", "reader": "r"},), "r is in no group, and has no committed offsets"),
         ({"group": "g"}, ({"do": "restart_reader", "reader": "x"},), "reader: no reader 'x'"),

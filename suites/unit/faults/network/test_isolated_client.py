@@ -84,7 +84,7 @@ def test_an_isolated_client_is_read_from_the_scenario() -> None:
         (
             "isolated_client = true\n[topics]",
             "[topics]",
-            "producers.alone: lone: there is no way in for a client alone",
+            "producers.alone: isolated_client needs links of its own",
         ),
         ('["own", "plain"]', '["plain"]', "no isolated client has a topic for itself"),
         (", isolated_client = true }\n[readers]", " }\n[readers]", "no isolated client has a topic for itself"),

@@ -141,7 +141,7 @@ def refused(step: str = 'do = "hold", seconds = 1', config: str = AUTHORIZED, ad
             {"step": 'do = "corrupt_metadata", admin = "ops", what = "acls"', "admin": 'does = ["topics"]'},
             "what: ops does no acls; add it to `does`",
         ),
-        ({"config": ""}, "admin.ops: does acls, which needs \"authorizer.class.name\""),
+        ({"config": ""}, "admin.ops: does has acls, which needs \"authorizer.class.name\""),
         ({"admin": "does = []"}, "admin.ops: does is empty; name some of topics"),
         ({"admin": 'does = ["topcis"]'}, "does = 'topcis'; it is one of topics"),
         ({"admin": 'does = ["topics", "topics"]'}, "names a kind of work twice"),

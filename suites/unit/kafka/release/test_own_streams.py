@@ -59,12 +59,12 @@ def test_a_scenario_knows_that_it_needs_kafka_streams() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reported"),
     [
-        (', when = "input", processes = { reads = ["a"], group = "w" }', "", "is an application that reads; give it"),
-        (", transactions = { abort_share = 0 }", "", "exactly_once_v2 writes in transactions; give it a table"),
-        ("{ abort_share = 0 }", "{}", "ends its transactions as it sees fit; say { abort_share = 0 } alone"),
-        ("{ abort_share = 0 }", "{ abort_share = 0, records = 9 }", "say { abort_share = 0 } alone"),
+        (', when = "input", processes = { reads = ["a"], group = "w" }', "", "is an application that reads; add a"),
+        (", transactions = { abort_share = 0 }", "", "exactly_once_v2 writes in transactions; add a table"),
+        ("{ abort_share = 0 }", "{}", "decides when its transactions end; give only { abort_share = 0 }"),
+        ("{ abort_share = 0 }", "{ abort_share = 0, records = 9 }", "give only { abort_share = 0 }"),
         ('group = "w" }', 'group = "w", commits = "before" }', "Kafka Streams never commits before it writes"),
-        ('topics = ["b"],', 'topics = ["b"], keyed = true,', "one record of each that it is given; leave out keyed"),
+        ('topics = ["b"],', 'topics = ["b"], keyed = true,', "writes each record as it received it; leave out keyed"),
         ('topics = ["b"],', 'topics = ["b"], value_bytes = 9,', "leave out value_bytes"),
         (
             'at = "offsets"',

@@ -48,11 +48,11 @@ def test_its_paths_begin_where_the_file_lies(file: Path) -> None:
     [
         ("", "'class_name' is missing"),
         ("class_name = ", "not valid TOML"),
-        ('class_name = "F"\nclass_path = ""', "name nothing; give the manager's class, and its jars"),
-        ('class_name = "F"\nclass_path = "no.jar"', "class_path: there is no .*no.jar"),
+        ('class_name = "F"\nclass_path = ""', "is empty; give the manager's class and its jars"),
+        ('class_name = "F"\nclass_path = "no.jar"', "class_path: .*no.jar does not exist"),
         ('class_name = "F"\nclass_path = "empty/*"', "class_path: there is no jar in .*empty"),
         ('class_name = "F"\nclas_path = "x"', "unknown key 'clas_path'; did you mean 'class_path'"),
-        ('class_name = "F"\nclass_path = "jars/*"\n[config]\na = [1]', r"config\.a: \[1\] where a text"),
+        ('class_name = "F"\nclass_path = "jars/*"\n[config]\na = [1]', r"config\.a: \[1\] is not a text"),
         (None, "cannot be read"),
     ],
 )

@@ -161,7 +161,7 @@ def test_every_setting_can_be_given_to_an_image_as_a_variable(stores: Stores) ->
     ("more", "said"),
     [
         ({"shape": {"secure": True, "tier": "local"}}, "secure with a tier"),
-        ({"shape": {"secure": True}, "admin": {"ops": {"does": ["topics"]}}}, "an admin of ours speaks no TLS"),
+        ({"shape": {"secure": True}, "admin": {"ops": {"does": ["topics"]}}}, "the harness's admin client has no TLS"),
         (
             {
                 "shape": {"secure": True},
@@ -218,9 +218,9 @@ def secured(**more: Any) -> dict[str, Any]:
     ("reported", "said"),
     [
         (secured(), []),
-        (None, ["nothing tells by which way records went"]),
-        (secured(broker=2), ["nobody looked at the listener of broker 1"]),
-        (secured(tls=None, cipher="why"), ["the listener h:1 of broker 1 spoke no TLS (why)"]),
+        (None, ["the bundle has no proof that records used TLS"]),
+        (secured(broker=2), ["the listener of broker 1 was not checked"]),
+        (secured(tls=None, cipher="why"), ["the listener h:1 of broker 1 does not use TLS (why)"]),
         (
             secured(plaintext="answered"),
             [f"{SAID}: answered"],
@@ -233,10 +233,10 @@ def secured(**more: Any) -> dict[str, Any]:
             secured(wrong_password="unanswered"),
             ["the listener h:1 of broker 1 did not refuse a wrong password: unanswered"],
         ),
-        (secured() | {"clients": {"p": {"sasl_ssl": 9}}}, ["no statistics of client r tell of sasl_ssl"]),
+        (secured() | {"clients": {"p": {"sasl_ssl": 9}}}, ["the statistics of client r show no sasl_ssl"]),
         (
             secured() | {"clients": {"p": {"sasl_ssl": 9}, "r": {"sasl_ssl": 1, "plaintext": 1}}},
-            ["client r went by plaintext, too"],
+            ["client r also used plaintext"],
         ),
     ],
 )

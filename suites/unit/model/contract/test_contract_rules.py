@@ -1,4 +1,4 @@
-"""What the settings of flushing promise: by default nothing, and flush.ms only where somebody looks at it."""
+"""The contract of a scenario, from the settings of its topics, brokers and steps."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def promised(topic: dict[str, str] | None = None, **broker: Any) -> TopicContrac
     return contract_of(scenario).topics["t"]
 
 
-def test_by_default_nobody_flushes() -> None:
+def test_by_default_no_broker_flushes() -> None:
     contract = promised()
     assert (contract.flush_messages, contract.flush_ms) == (-1, -1)
 
 
-def test_a_topic_outweighs_its_brokers() -> None:
+def test_settings_of_a_topic_override_those_of_brokers() -> None:
     assert promised(log_flush_interval_messages=1).flush_messages == 1
     assert promised({"flush.messages": "20"}, log_flush_interval_messages=1).flush_messages == 20
     assert promised({"flush.messages": FOREVER}, log_flush_interval_messages=1).flush_messages == -1
 
 
-def test_nobody_flushes_by_time_unless_somebody_looks() -> None:
-    """log.flush.scheduler.interval.ms is for ever by default, and then flush.ms has no effect."""
+def test_flush_ms_needs_the_scheduler_interval() -> None:
+    """log.flush.scheduler.interval.ms is "never" by default, and then flush.ms has no effect."""
     assert promised({"flush.ms": "100"}).flush_ms == -1
     assert promised({"flush.ms": "100"}, log_flush_scheduler_interval_ms=50).flush_ms == 150
     assert promised(log_flush_interval_ms=100, log_flush_scheduler_interval_ms=50).flush_ms == 150
@@ -51,7 +51,7 @@ def test_nobody_flushes_by_time_unless_somebody_looks() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["0", "-1", "often"])
-def test_what_no_broker_takes_is_refused(wrong: str) -> None:
+def test_a_value_that_no_broker_accepts_is_refused(wrong: str) -> None:
     with pytest.raises(BadInput, match=r"flush\.messages"):
         promised({"flush.messages": wrong})
 
@@ -60,7 +60,7 @@ def test_what_no_broker_takes_is_refused(wrong: str) -> None:
     ("topic", "loss", "jumps"),
     [(1, ("t", 0), True), (1, ("other", 0), False), (1, None, False), (3, ("t", 0), False)],
 )
-def test_a_reader_may_be_sent_back_where_the_only_copy_goes(
+def test_the_position_of_a_reader_may_be_lost_with_the_only_copy(
     topic: int, loss: tuple[str, int] | None, jumps: bool
 ) -> None:
     losses = (ExactLoss(topic=loss[0], partition=loss[1], count=3),) if loss else ()
@@ -75,7 +75,7 @@ def test_a_reader_may_be_sent_back_where_the_only_copy_goes(
     assert contract_of(scenario).may_jump("t") is jumps
 
 
-def test_evidence_from_before_says_nothing_of_it() -> None:
+def test_a_contract_without_flush_settings_means_never() -> None:
     plain = contract_of(
         Scenario(
             name="s", title="", property="", topics=(Topic(name="t"),), producers=(Producer(name="p", topics=("t",)),)
@@ -86,7 +86,7 @@ def test_evidence_from_before_says_nothing_of_it() -> None:
     assert contract_from_dict(plain).topics["t"] == promised()
 
 
-def test_what_brokers_set_holds_for_the_topic_that_keeps_offsets() -> None:
+def test_broker_settings_apply_to_the_offsets_topic() -> None:
     config = {
         "offsets.topic.num.partitions": "4",
         "min.insync.replicas": "1",
@@ -108,7 +108,7 @@ def test_what_brokers_set_holds_for_the_topic_that_keeps_offsets() -> None:
     assert contract_from_dict(old).offsets is None
 
 
-def test_what_brokers_are_told_of_their_tier_holds_for_the_topic_that_tells_of_it() -> None:
+def test_tier_settings_apply_to_the_metadata_topic_of_the_tier() -> None:
     config = {
         "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
         "rlmm.config.remote.log.metadata.topic.replication.factor": "2",
@@ -129,7 +129,7 @@ def test_what_brokers_are_told_of_their_tier_holds_for_the_topic_that_tells_of_i
     assert contract_from_dict(old).tier is None
 
 
-def test_steps_that_delete_objects_of_the_tier_are_known_by_name() -> None:
+def test_the_contract_names_steps_that_delete_objects_of_the_tier() -> None:
     topic, producer = Topic(name="t"), Producer(name="p", topics=("t",))
     step = Step(do="delete_objects", name="gone", args={"of": "t/0"})
     contract = contract_of(
@@ -139,7 +139,7 @@ def test_steps_that_delete_objects_of_the_tier_are_known_by_name() -> None:
     assert contract_from_dict(contract.as_dict()) == contract
 
 
-def test_an_unclean_election_is_permitted_where_a_step_makes_it_and_nowhere_else() -> None:
+def test_an_unclean_election_is_permitted_only_where_a_step_forces_it() -> None:
     names = ("t", "tt", "u")
     scenario = Scenario(
         name="s",
@@ -162,7 +162,7 @@ def test_an_unclean_election_is_permitted_where_a_step_makes_it_and_nowhere_else
     assert not any(topic.unclean_election for topic in contract_of(scenario).topics.values())
 
 
-def test_an_unclean_election_by_setting_needs_no_permission_and_gives_none() -> None:
+def test_an_unclean_election_by_setting_needs_no_permission_and_gives_none_elsewhere() -> None:
     topics = (Topic(name="t", config={"unclean.leader.election.enable": "true"}), Topic(name="clean"))
     scenario = Scenario(
         name="s", title="", property="", topics=topics, producers=(Producer(name="p", topics=("t", "clean")),)

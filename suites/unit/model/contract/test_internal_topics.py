@@ -1,4 +1,4 @@
-"""Kafka's own topics in steps: which partition keeps a group's offsets, what may name one, and what may not."""
+"""Kafka's own topics in steps: which partition keeps a group's offsets, and which steps may name such a partition."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MANY = (1 << 31) - 1
         ("hello", 50, 22),
     ],
 )
-def test_a_group_is_kept_where_javas_hash_says(group: str, partitions: int, partition: int) -> None:
+def test_the_partition_of_a_group_follows_from_javas_hash(group: str, partitions: int, partition: int) -> None:
     assert offsets_partition(group, partitions) == partition
 
 
-def test_there_are_as_many_partitions_as_the_brokers_settings_say() -> None:
+def test_broker_settings_decide_the_number_of_partitions() -> None:
     few = ClusterShape(brokers=2, config={"offsets.topic.num.partitions": "4"})
     assert [(t.name, t.partitions, t.replicas) for t in internal_topics(few)] == [
         ("__consumer_offsets", 4, 2),
@@ -37,7 +37,7 @@ def test_there_are_as_many_partitions_as_the_brokers_settings_say() -> None:
     ]
 
 
-def test_with_a_tier_there_is_a_topic_that_tells_of_it() -> None:
+def test_with_a_tier_there_is_its_metadata_topic() -> None:
     config = {
         "rlmm.config.remote.log.metadata.topic.num.partitions": "1",
         "rlmm.config.remote.log.metadata.topic.replication.factor": "2",
@@ -49,7 +49,7 @@ def test_with_a_tier_there_is_a_topic_that_tells_of_it() -> None:
     ]
 
 
-def test_a_step_has_the_partition_in_place_of_the_group() -> None:
+def test_a_group_in_a_step_is_replaced_by_its_partition() -> None:
     place = f"__consumer_offsets/{offsets_partition('readers', 10)}"
     scenario = read(
         with_steps(
@@ -81,7 +81,7 @@ def test_a_step_has_the_partition_in_place_of_the_group() -> None:
         ('do = "delete_group", group = "readers"', 'add a step before this one: { do = "reader_away"'),
     ],
 )
-def test_what_is_no_place_or_needs_load_is_refused(step: str, reported: str) -> None:
+def test_an_unknown_place_and_a_place_without_load_are_refused(step: str, reported: str) -> None:
     assert reported in refused(with_steps(f"{{ {step} }}"))
 
 

@@ -1,4 +1,4 @@
-"""What a promise says beside its effects: which records, why, and where that can be read."""
+"""The texts of promises: which records, why, and by which source."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def at(event: str, client: ClientSettings = ALL, **topic: Any) -> Promise:
 
 
 def every() -> Iterator[Promise]:
-    """Of configurations that between them are told each thing that any rule says of sources."""
+    """Promises of configurations that together show every source that a rule names."""
     writers = [ClientSettings(acks=acks, idempotent=False, retries=retries) for acks in ACKS for retries in (0, 5)]
     writers += [ALL, replace(ALL, retries=5), replace(ALL, remembered=True), replace(ALL, within_lag=True)]
     for outlives, version, isolation in product((False, True), (1, 2), ISOLATIONS):
@@ -66,64 +66,67 @@ def test_every_promise_says_where_it_can_be_read() -> None:
     assert not CITED.fullmatch("the documentation")
 
 
-def test_where_another_one_is_elected_what_that_one_has_is_kept() -> None:
-    """With unclean elections, or with ELR below acks=all, nobody waits for the last replica in sync."""
+def test_the_records_of_the_replica_that_is_elected_are_kept() -> None:
+    """With unclean elections, or with ELR and less than acks=all, another replica is elected than the last in-sync
+    one.
+    """
     lone = at("disk_of_last_in_sync")
-    assert lone.which == "all of the partition"
+    assert lone.which == "all records of the partition"
     assert "it leads again when it is back" in lone.why
     elected = at("disk_of_last_in_sync", unclean=True)
     assert elected.which == "acknowledged records at or above the log end of the replica that is elected"
     assert "it leads again" not in elected.why
-    assert "unclean.leader.election.enable=false" in elected.mend
-    assert "unclean.leader.election.enable=false" not in lone.mend
+    assert "unclean.leader.election.enable=false" in elected.fix
+    assert "unclean.leader.election.enable=false" not in lone.fix
     next_one = at("disk_of_last_in_sync", ONE, min_isr=2, elr=True)
     assert next_one.which == "acknowledged records at or above the log end of the next leader"
 
 
-def test_of_the_weakest_producer_the_largest_loss_is_told() -> None:
-    assert at("disk_of_last_in_sync", NONE).which == "all of the partition"
-    assert at("returns_short", NONE).which == "records above what it had flushed"
-    assert at("returns_short", NONE).why == "it may have taken them alone"
-    assert at("returns_short", ONE).which == "acknowledged records above what it had flushed"
+def test_the_weakest_producer_has_the_largest_loss() -> None:
+    assert at("disk_of_last_in_sync", NONE).which == "all records of the partition"
+    assert at("returns_short", NONE).which == "records above its flushed log end"
+    assert at("returns_short", NONE).why == "no other replica may have had them when it appended them"
+    assert at("returns_short", ONE).which == "acknowledged records above its flushed log end"
     short = at("returns_short", unclean=True)
     assert short.which == (
-        "acknowledged records at or above the log end of the replica that is elected; acknowledged records above what "
-        "it had flushed, where no other is up"
+        "acknowledged records at or above the log end of the replica that is elected; acknowledged records above its "
+        "flushed log end, if no other replica is up"
     )
 
 
 def test_a_transaction_in_which_a_send_has_failed_shows_nothing() -> None:
     whole = at("gives_up", ClientSettings(transactional=True))
-    assert whole.which == "every record of a committed transaction; none of others"
-    assert at("gives_up").which == "what is given up on may be there or not; every acknowledged record is"
+    assert whole.which == "every record of a committed transaction, and none of an aborted one"
+    either = "records that the producer gives up may be in the log or not"
+    assert at("gives_up").which == f"{either}; every acknowledged record is in the log"
 
 
-def test_of_retries_that_end_it_is_said_when() -> None:
+def test_limited_retries_say_when_they_end() -> None:
     assert at("gives_up", ClientSettings(retries=3)).why.startswith("after delivery.timeout.ms, or after 3 retries, a")
     assert at("gives_up", ClientSettings(retries=1)).why.startswith("after delivery.timeout.ms, or after 1 retry, a")
     assert at("gives_up").why.startswith("after delivery.timeout.ms a record")
 
 
-def test_a_lag_puts_off_what_compaction_takes() -> None:
+def test_a_compaction_lag_delays_the_deletion_and_does_not_prevent_it() -> None:
     for event in ("written_again", "falls_behind_cleaner"):
         later, at_once = at(event, compacted=True, compaction_lag_ms=1), at(event, compacted=True)
         assert "once older than min.compaction.lag.ms=1" in later.which
         assert "min.compaction.lag.ms" not in at_once.which
         assert "tombstone" in later.which
-        assert (later.effects, later.mend) == (at_once.effects, at_once.mend)
+        assert (later.effects, later.fix) == (at_once.effects, at_once.fix)
 
 
-def test_retention_takes_the_newest_of_a_key_as_well() -> None:
+def test_retention_also_deletes_the_newest_record_of_a_key() -> None:
     both: dict[str, Any] = {"compacted": True}
-    assert "its newest stays until retention takes it, a tombstone" in at("written_again", **both).which
-    assert "its newest stays, a tombstone" in at("written_again", **both, deletes=False).which
-    assert "its newest stays, a tombstone" in at("written_again", **both, retention_ms=-1).which
+    assert "the newest stays until retention deletes it, a tombstone" in at("written_again", **both).which
+    assert "the newest stays, a tombstone" in at("written_again", **both, deletes=False).which
+    assert "the newest stays, a tombstone" in at("written_again", **both, retention_ms=-1).which
     assert "is read, if retention left it, but" in at("falls_behind_cleaner", **both).which
     assert "is read, but no tombstone" in at("falls_behind_cleaner", **both, deletes=False).which
 
 
-def test_a_lone_replica_that_is_reassigned_has_a_second_one_beside_it() -> None:
+def test_the_only_replica_may_lose_records_when_it_is_reassigned() -> None:
     lone = at("leader_taken_away", ONE, replicas=1)
     assert lone.which == "acknowledged records at or above the log end of the replica that takes its place"
-    assert lone.mend == ("acks=all",)
+    assert lone.fix == ("acks=all",)
     assert at("leader_taken_away", ONE).which == "acknowledged records at or above the log end of the next leader"

@@ -1,4 +1,4 @@
-"""What each configuration promises at each event: every setting that matters, and its neighbour that does not."""
+"""The promise of each configuration at each event: every setting that matters, and one that does not."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ IN_TIME = replace(ALL, within_lag=True)
 
 
 def at(event: str, client: ClientSettings = ALL, **topic: Any) -> Promise | None:
-    """The promise at an event of the safe topic with these differences; None = it does not concern it."""
+    """The promise at an event, for the safe topic with these differences; None = the event does not concern it."""
     found = [p for p in promises(replace(SAFE, **topic), client) if p.event.name == event]
     assert len(found) <= 1
     return found[0] if found else None
@@ -66,7 +66,7 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("tier_objects_deleted", ALL, {"tiered": True, "local_retention_bytes": 1}, ["lost"]),
         ("tier_objects_deleted", ALL, {"tiered": True, "local_retention_ms": 1}, ["lost"]),
         ("tier_objects_deleted", ALL, {"tiered": True, "retention_bytes": 9, "local_retention_bytes": 9}, ["kept"]),
-        ("transactional_id_expires", ATOMIC, {}, ["outcome not told"]),
+        ("transactional_id_expires", ATOMIC, {}, ["outcome unknown"]),
         ("transactional_id_expires", replace(ATOMIC, id_outlives=True), {}, ["kept"]),
         ("transactional_id_expires", replace(ALL, id_outlives=True), {}, []),
         ("transactional_id_expires", ALL, {}, []),
@@ -152,27 +152,27 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("answer_lost", ALL, {}, ["kept"]),
         ("answer_lost", PLAIN, {}, ["duplicated", "reordered"]),
         ("answer_lost", replace(PLAIN, in_flight=1), {}, ["duplicated"]),
-        ("answer_lost", replace(PLAIN, retries=0), {}, ["outcome not told"]),
+        ("answer_lost", replace(PLAIN, retries=0), {}, ["outcome unknown"]),
         ("answer_lost", NONE, {}, []),
         ("answer_lost_leader_dies", ALL, {}, ["kept"]),
         ("answer_lost_leader_dies", replace(ALL, in_flight=1), {}, ["kept"]),
         ("answer_lost_leader_dies", PLAIN, {}, ["duplicated", "reordered"]),
         ("answer_lost_leader_dies", replace(PLAIN, in_flight=1), {}, ["duplicated"]),
-        ("answer_lost_leader_dies", replace(PLAIN, retries=0), {}, ["outcome not told"]),
+        ("answer_lost_leader_dies", replace(PLAIN, retries=0), {}, ["outcome unknown"]),
         ("answer_lost_leader_dies", ONE, {}, ["lost", "duplicated", "reordered"]),
-        ("answer_lost_leader_dies", replace(ONE, retries=0), {}, ["lost", "outcome not told"]),
+        ("answer_lost_leader_dies", replace(ONE, retries=0), {}, ["lost", "outcome unknown"]),
         ("answer_lost_leader_dies", NONE, {}, ["lost"]),
         ("request_fails", ALL, {}, ["kept"]),
         ("request_fails", PLAIN, {}, ["reordered"]),
         ("request_fails", replace(PLAIN, in_flight=1), {}, ["kept"]),
-        ("request_fails", replace(PLAIN, retries=0), {}, ["outcome not told"]),
+        ("request_fails", replace(PLAIN, retries=0), {}, ["outcome unknown"]),
         ("request_fails", NONE, {}, []),
-        ("gives_up", ALL, {}, ["outcome not told"]),
-        ("gives_up", replace(PLAIN, retries=0), {}, ["outcome not told"]),
-        ("gives_up", PLAIN, {}, ["duplicated", "reordered", "outcome not told"]),
-        ("gives_up", replace(PLAIN, in_flight=1), {}, ["duplicated", "outcome not told"]),
-        ("gives_up", ONE, {}, ["lost", "duplicated", "reordered", "outcome not told"]),
-        ("gives_up", replace(ONE, retries=0), {}, ["lost", "outcome not told"]),
+        ("gives_up", ALL, {}, ["outcome unknown"]),
+        ("gives_up", replace(PLAIN, retries=0), {}, ["outcome unknown"]),
+        ("gives_up", PLAIN, {}, ["duplicated", "reordered", "outcome unknown"]),
+        ("gives_up", replace(PLAIN, in_flight=1), {}, ["duplicated", "outcome unknown"]),
+        ("gives_up", ONE, {}, ["lost", "duplicated", "reordered", "outcome unknown"]),
+        ("gives_up", replace(ONE, retries=0), {}, ["lost", "outcome unknown"]),
         ("gives_up", NONE, {}, ["lost"]),
         ("gives_up", ATOMIC, {}, ["kept"]),
         ("gives_up", replace(ATOMIC, isolation="read_uncommitted"), {}, ["aborted records shown"]),
@@ -234,7 +234,9 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("falls_behind_cleaner", IN_TIME, {"compacted": True}, ["deleted as configured"]),
     ],
 )
-def test_what_is_promised(event: str, client: ClientSettings, topic: dict[str, Any], expected: list[str]) -> None:
+def test_each_configuration_has_its_effects_at_each_event(
+    event: str, client: ClientSettings, topic: dict[str, Any], expected: list[str]
+) -> None:
     assert effects(event, client, **topic) == expected
 
 
@@ -242,8 +244,8 @@ def test_what_is_promised(event: str, client: ClientSettings, topic: dict[str, A
 @pytest.mark.parametrize("replicas", [1, 2, 3])
 @pytest.mark.parametrize("min_isr", [1, 2])
 @pytest.mark.parametrize("flush", [-1, 1])
-def test_what_is_to_mend_it_is_not_what_there_is(acks: Any, replicas: int, min_isr: int, flush: int) -> None:
-    """Each promise has its reason and its source; the worst comes first, and what is lost can be mended."""
+def test_a_fix_is_a_setting_that_is_not_there_yet(acks: Any, replicas: int, min_isr: int, flush: int) -> None:
+    """Each promise has a reason and a source, the worst comes first, and every loss has a fix."""
     topic = TopicSettings(replicas=replicas, min_isr=min_isr, flush_messages=flush)
     client = ClientSettings(acks=acks, idempotent=acks == "all")
     found = promises(topic, client)
@@ -254,12 +256,12 @@ def test_what_is_to_mend_it_is_not_what_there_is(acks: Any, replicas: int, min_i
         assert promise.which
         assert promise.why
         assert promise.source
-        assert not here & set(promise.mend), promise
-        assert Effect.LOST not in promise.effects or promise.mend, promise
+        assert not here & set(promise.fix), promise
+        assert Effect.LOST not in promise.effects or promise.fix, promise
 
 
 @pytest.mark.parametrize(
-    ("event", "client", "topic", "mended"),
+    ("event", "client", "topic", "fixed"),
     [
         ("offsets_leader_alone_dies", ALL, KEEPS | {"unclean": True}, (ALL, KEEPS)),
         (
@@ -299,17 +301,17 @@ def test_what_is_to_mend_it_is_not_what_there_is(acks: Any, replicas: int, min_i
         ("end_comes_late", replace(ATOMIC, transaction_version=1), {}, (ATOMIC, {})),
     ],
 )
-def test_what_mends_it_does(
-    event: str, client: ClientSettings, topic: dict[str, Any], mended: tuple[ClientSettings, dict[str, Any]]
+def test_a_fix_makes_the_promise_better(
+    event: str, client: ClientSettings, topic: dict[str, Any], fixed: tuple[ClientSettings, dict[str, Any]]
 ) -> None:
-    worse, (client_then, topic_then) = at(event, client, **topic), mended
+    worse, (client_then, topic_then) = at(event, client, **topic), fixed
     assert worse is not None
-    assert worse.mend
+    assert worse.fix
     better = at(event, client_then, **topic_then)
     assert better is None or better.severity < worse.severity
 
 
-def test_which_records_go_follows_from_the_settings() -> None:
+def test_the_settings_decide_which_records_are_lost() -> None:
     bounds = [
         ({}, "acknowledged records that the operating system had not written to a disk"),
         ({"flush_ms": 500}, "acknowledged records that the operating system had not written to a disk"),
@@ -326,23 +328,23 @@ def test_which_records_go_follows_from_the_settings() -> None:
         assert promise is not None
         assert promise.which == which
         idle = topic == {"flush_ms": 500}
-        assert ("flush.ms=500 does nothing while log.flush.scheduler.interval.ms" in promise.why) is idle
+        assert ("flush.ms=500 has no effect unless log.flush.scheduler.interval.ms" in promise.why) is idle
 
 
-def test_more_replicas_than_there_are_need_not_be_in_sync() -> None:
-    """From 3.7 on: with one replica min.insync.replicas=2 takes every record, and with three all of them count."""
+def test_min_insync_replicas_above_the_replication_factor_has_no_effect() -> None:
+    """From 3.7 on: with one replica min.insync.replicas=2 acts as 1, and with three replicas 4 acts as 3."""
     lone = TopicSettings(replicas=1, min_isr=2)
-    assert (lone.needed, str(lone).startswith("1 replica, min.insync.replicas=2, of which 1 counts, ")) == (1, True)
+    assert (lone.needed, str(lone).startswith("1 replica, min.insync.replicas=2 (effectively 1), ")) == (1, True)
     assert TopicSettings(replicas=3, min_isr=4).needed == 3
-    assert "count" not in str(SAFE)
+    assert "effectively" not in str(SAFE)
     assert not TopicSettings(replicas=1, min_isr=2, elr=True).remembers
     for promise in promises(lone, ALL):
         assert "min.insync.replicas" not in promise.why + promise.which, promise
 
 
 @pytest.mark.parametrize("client", [ALL, ONE, NONE])
-def test_what_nobody_is_there_for_is_not_spoken_of(client: ClientSettings) -> None:
-    """Of one replica no other, and of acks=0 no acknowledged record."""
+def test_a_promise_names_no_replica_and_no_ack_that_does_not_exist(client: ClientSettings) -> None:
+    """With one replica there are no others, and with acks=0 no acknowledged records."""
     for promise in promises(TopicSettings(replicas=1), client):
         assert "next leader" not in promise.which + promise.why
         assert "the others" not in promise.which + promise.why + promise.event.happens
@@ -355,9 +357,9 @@ def test_with_elr_an_unclean_election_comes_last() -> None:
         with_elr, without = at(event, unclean=True, **more), at(event, unclean=True, elr=False, **more)
         assert with_elr
         assert without
-        assert "who left the ISR when it fell below" in with_elr.which
-        assert "who left the ISR" not in without.which
-        assert "eligible.leader.replicas.version=1 (from 4.0)" in without.mend
+        assert "if no eligible leader replica is up" in with_elr.which
+        assert "eligible" not in without.which
+        assert "eligible.leader.replicas.version=1 (from 4.0)" in without.fix
 
 
 def test_every_event_has_a_name_of_its_own() -> None:
@@ -367,33 +369,33 @@ def test_every_event_has_a_name_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        ({"acks": "1"}, "idempotence needs acks=all: say --acks all, or --no-idempotent"),
+        ({"acks": "1"}, "idempotence needs acks=all: give --acks all, or --no-idempotent"),
         ({"retries": 0}, "idempotence needs retries and at most 5 requests in flight"),
         ({"in_flight": 6}, "at most 5 requests in flight"),
-        ({"idempotent": False, "transactional": True}, "a transactional producer is idempotent"),
-        ({"in_flight": 0}, "1 request in flight or more"),
-        ({"retries": -1}, "0 retries or more"),
-        ({"retries": 2**31}, "retries is at most 2147483647, and not 2147483648"),
-        ({"idempotent": False, "in_flight": 2**31}, "max.in.flight.requests.per.connection is at most 2147483647"),
-        ({"acks": "1", "transactional": True}, "idempotence needs acks=all: say --acks all, or no --transactional"),
-        ({"commits": "transaction"}, "by a transactional producer: say --transactional"),
+        ({"idempotent": False, "transactional": True}, "a transactional producer must be idempotent"),
+        ({"in_flight": 0}, "max.in.flight.requests.per.connection is 0; give --in-flight 1 or more"),
+        ({"retries": -1}, "retries is -1; give --retries 0 or more"),
+        ({"retries": 2**31}, "retries is 2147483648; it must be at most 2147483647"),
+        ({"idempotent": False, "in_flight": 2**31}, "max.in.flight.requests.per.connection is 2147483648; it"),
+        ({"acks": "1", "transactional": True}, "idempotence needs acks=all: give --acks all, or no --transactional"),
+        ({"commits": "transaction"}, "only a transactional producer commits offsets in a transaction: give"),
     ],
 )
-def test_what_no_client_can_be_is_said(settings: dict[str, Any], said: str) -> None:
+def test_impossible_settings_of_a_client_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         ClientSettings(**settings)
 
 
 @pytest.mark.parametrize("settings", [{"replicas": 0}, {"min_isr": 0}])
-def test_what_no_topic_can_be_is_said(settings: dict[str, Any]) -> None:
-    with pytest.raises(BadInput, match="of 1 or more"):
+def test_impossible_settings_of_a_topic_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match="is 0; it must be 1 or more"):
         TopicSettings(**settings)
 
 
-def test_what_kafka_could_not_hold_is_refused() -> None:
+def test_numbers_above_the_type_of_a_setting_are_refused() -> None:
     for name in ("retention_ms", "retention_bytes", "flush_ms", "compaction_lag_ms", "local_retention_ms"):
         assert TopicSettings(**{name: 2**63 - 1})
-        with pytest.raises(BadInput, match=f"{2**63 - 1}, and not {2**63}"):
+        with pytest.raises(BadInput, match=f"is {2**63}; it must be at most {2**63 - 1}"):
             TopicSettings(**{name: 2**63})
-    with pytest.raises(BadInput, match="the replication factor is at most 32767, and not 32768"):
+    with pytest.raises(BadInput, match="the replication factor is 32768; it must be at most 32767"):
         TopicSettings(replicas=2**15)

@@ -1,4 +1,4 @@
-"""What is named to mend a configuration does mend it: each setting is set, over a grid, and what happens then asked."""
+"""The fixes of a promise do fix it: over a grid of configurations each is applied, and the promise asked again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from harness.model.errors import BadInput
 
 ONE = ClientSettings(acks="1", idempotent=False)
 MANY = ClientSettings(idempotent=False, in_flight=10)
-# What mends in words: fields of a topic, and of its clients.
+# Fixes in words, as fields of a topic and of its clients.
 IN_WORDS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "a replication factor of 3": ({"replicas": 3}, {}),
     "eligible.leader.replicas.version=1 (from 4.0)": ({"elr": True}, {}),
@@ -37,7 +37,7 @@ IN_WORDS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "a consumer group": ({}, {"commits": "after"}),
     "a reader in no share group": ({}, {"commits": "after"}),
     "a member that stays": ({}, {"stays": True}),
-    "offsets in the transaction of what is written": (
+    "offsets committed in the transaction of the output": (
         {},
         {"commits": "transaction", "transactional": True, "idempotent": True, "acks": "all", "in_flight": 5}
         | {"retries": RETRIES_MAX},
@@ -51,7 +51,7 @@ IN_WORDS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
         {},
     ),
 }
-# What mends and no rule is asked about.
+# Fixes that are no field of a configuration.
 BEYOND: Final = {
     "delivery.timeout.ms above the longest failover",
     "object versions in the storage",
@@ -70,13 +70,13 @@ OF_CLIENT: Final = {"retries": "retries", "max.in.flight.requests.per.connection
 SETTING: Final = re.compile(rf"([a-z.]+)=(-?\w+)(?: on {TIER_METADATA})?")
 
 
-def as_fields(mend: str) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Of the topic, and of its clients, that something to mend by sets. KeyError on words that nobody knows."""
-    if mend in BEYOND:
+def as_fields(fix: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The fields of the topic and of its clients that a fix sets. KeyError on an unknown fix."""
+    if fix in BEYOND:
         return {}, {}
-    setting = SETTING.fullmatch(mend)
-    if mend in IN_WORDS or setting is None:
-        return IN_WORDS[mend]
+    setting = SETTING.fullmatch(fix)
+    if fix in IN_WORDS or setting is None:
+        return IN_WORDS[fix]
     name, value = setting.groups()
     whole = {
         "acks": ({}, {"acks": value}),
@@ -89,15 +89,15 @@ def as_fields(mend: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return ({}, {OF_CLIENT[name]: int(value)}) if name in OF_CLIENT else ({OF_TOPIC[name]: int(value)}, {})
 
 
-def unmended(topic: TopicSettings, client: ClientSettings) -> Iterator[str]:
-    """Events after which it is worse, or as bad where records are lost, though everything is set that mends."""
+def not_fixed(topic: TopicSettings, client: ClientSettings) -> Iterator[str]:
+    """Events whose promise is worse with all its fixes applied, or, if records are lost, not better."""
     for promise in promises(topic, client):
-        better = [as_fields(mend) for mend in promise.mend]
+        better = [as_fields(fix) for fix in promise.fix]
         of_topic = {name: value for fields, _ in better for name, value in fields.items()}
         of_client = {name: value for _, fields in better for name, value in fields.items()}
         if not of_topic and not of_client:
             if Effect.LOST in promise.effects:
-                yield f"{promise.event.name}: nothing that mends is a setting"
+                yield f"{promise.event.name}: no fix is a setting"
             continue
         try:
             after = at(promise.event.name, replace(topic, **of_topic), replace(client, **of_client))
@@ -106,7 +106,7 @@ def unmended(topic: TopicSettings, client: ClientSettings) -> Iterator[str]:
             continue
         severity = after.severity if after else 0
         if severity > promise.severity or (severity == promise.severity and Effect.LOST in promise.effects):
-            yield f"{promise.event.name}: {promise.mend} leave it {after}"
+            yield f"{promise.event.name}: {promise.fix} leave it {after}"
 
 
 def at(event: str, topic: TopicSettings, client: ClientSettings) -> Promise | None:
@@ -127,19 +127,19 @@ PRODUCERS: Final = (
 @pytest.mark.parametrize("replicas", [1, 2, 3])
 @pytest.mark.parametrize("min_isr", [1, 2, 3])
 @pytest.mark.parametrize("flush", [-1, 1])
-def test_what_mends_a_topic_and_its_producer_does(replicas: int, min_isr: int, flush: int) -> None:
+def test_fixes_of_a_topic_and_its_producer_work(replicas: int, min_isr: int, flush: int) -> None:
     for unclean, elr in product((False, True), (False, True)):
         topic = TopicSettings(replicas=replicas, min_isr=min_isr, unclean=unclean, elr=elr, flush_messages=flush)
         for client in PRODUCERS:
-            assert list(unmended(topic, client)) == [], (topic, client)
+            assert list(not_fixed(topic, client)) == [], (topic, client)
         for own in (replace(topic, keeps_offsets=True), replace(topic, keeps_tier=True)):
-            assert list(unmended(own, ClientSettings())) == [], own
+            assert list(not_fixed(own, ClientSettings())) == [], own
 
 
 @pytest.mark.parametrize("commits", COMMITS)
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize("reset", RESETS)
-def test_what_mends_a_reader_and_what_is_deleted_does(commits: Any, isolation: Any, reset: Any) -> None:
+def test_fixes_of_a_reader_and_of_deletion_work(commits: Any, isolation: Any, reset: Any) -> None:
     client = ClientSettings(
         commits=commits, isolation=isolation, reset=reset, transactional=commits == "transaction", retries=5
     )
@@ -152,11 +152,11 @@ def test_what_mends_a_reader_and_what_is_deleted_does(commits: Any, isolation: A
     )
     for kind, ms, size in product(of, (-1, 1000), (-1, 1000)):
         topic = TopicSettings(min_isr=2, elr=True, retention_ms=ms, retention_bytes=size, **kind)
-        assert list(unmended(topic, client)) == [], topic
+        assert list(not_fixed(topic, client)) == [], topic
 
 
 @pytest.mark.parametrize(
-    ("event", "topic", "client", "mend"),
+    ("event", "topic", "client", "fix"),
     [
         ("last_in_sync_dies", {}, ONE, ("acks=all", "min.insync.replicas=2")),
         ("last_in_sync_dies", {}, ClientSettings(), ("min.insync.replicas=2",)),
@@ -192,32 +192,32 @@ def test_what_mends_a_reader_and_what_is_deleted_does(commits: Any, isolation: A
         ("gives_up", {}, ClientSettings(), ("delivery.timeout.ms above the longest failover",)),
     ],
 )
-def test_what_is_in_the_way_is_named_and_nothing_else(
-    event: str, topic: dict[str, Any], client: ClientSettings, mend: tuple[str, ...]
+def test_the_fixes_are_the_missing_settings_and_no_others(
+    event: str, topic: dict[str, Any], client: ClientSettings, fix: tuple[str, ...]
 ) -> None:
     promise = at(event, TopicSettings(elr=True, **topic), client)
     assert promise is not None
-    assert promise.mend == mend
+    assert promise.fix == fix
 
 
-def test_who_gives_up_at_the_first_error_is_not_helped_by_patience_alone() -> None:
+def test_a_longer_delivery_timeout_alone_does_not_fix_retries_0() -> None:
     plain, patience = ClientSettings(idempotent=False), "delivery.timeout.ms above the longest failover"
-    mend = [
-        promise.mend if (promise := at("gives_up", TopicSettings(), client)) else ()
+    fix = [
+        promise.fix if (promise := at("gives_up", TopicSettings(), client)) else ()
         for client in (replace(plain, retries=0), plain, ClientSettings())
     ]
-    assert mend == [
+    assert fix == [
         ("enable.idempotence=true", "retries=2147483647", patience),
         ("enable.idempotence=true", patience),
         (patience,),
     ]
 
 
-def test_of_a_topic_that_exists_its_own_setting_is_named() -> None:
-    """remote.log.metadata.topic.min.isr is looked at when the topic is made, and never again (KIP-1235)."""
+def test_the_fix_of_an_existing_topic_is_its_own_setting() -> None:
+    """remote.log.metadata.topic.min.isr is only read when the topic is created (KIP-1235)."""
     promise = at("tier_metadata_leader_alone_dies", TopicSettings(unclean=True, keeps_tier=True), ClientSettings())
     assert promise is not None
-    assert promise.mend == (
+    assert promise.fix == (
         "min.insync.replicas=2 on __remote_log_metadata",
         "unclean.leader.election.enable=false on __remote_log_metadata",
     )

@@ -1,4 +1,6 @@
-"""Scenarios with a remote tier: what has to be said, what cannot be, and how much they write."""
+"""Scenarios with a remote tier: the settings that they need, those that are refused, and how many records they
+write.
+"""
 
 from __future__ import annotations
 
@@ -40,36 +42,36 @@ def test_a_topic_in_the_tier() -> None:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({}, 'tier without a topic in it; set "remote.storage.enable" = "true"'),
-        ({"remote.storage.enable": "yes"}, "it is true or false"),
-        ({**SMALL, "cleanup.policy": "compact"}, "a compacted topic has no remote tier"),
-        ({**SMALL, "cleanup.policy": "compact,delete"}, "a compacted topic has no remote tier"),
-        ({k: v for k, v in SMALL.items() if k != "segment.bytes"}, "needs its segments small"),
-        ({k: v for k, v in SMALL.items() if "local" not in k}, "everything would stay at the brokers"),
+        ({}, 'tier is set, and no topic uses it; set "remote.storage.enable" = "true"'),
+        ({"remote.storage.enable": "yes"}, "give true or false"),
+        ({**SMALL, "cleanup.policy": "compact"}, "a compacted topic cannot use the remote tier"),
+        ({**SMALL, "cleanup.policy": "compact,delete"}, "a compacted topic cannot use the remote tier"),
+        ({k: v for k, v in SMALL.items() if k != "segment.bytes"}, "a tiered topic needs small segments"),
+        ({k: v for k, v in SMALL.items() if "local" not in k}, "brokers would keep every segment too"),
     ],
 )
-def test_what_a_tier_refuses(config: dict[str, Any], said: str) -> None:
+def test_settings_of_a_topic_that_a_tier_cannot_have_are_refused(config: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         scenario(config)
 
 
-def test_what_shapes_refuse() -> None:
-    with pytest.raises(BadInput, match=r'far: remote\.storage\.enable without a remote tier; say tier = "local"'):
+def test_shapes_that_a_tier_cannot_have_are_refused() -> None:
+    with pytest.raises(BadInput, match=r'far: remote\.storage\.enable needs a remote tier; set tier = "local"'):
         scenario(shape={})
-    with pytest.raises(BadInput, match="log_dirs = 2: KIP-405 has one"):
+    with pytest.raises(BadInput, match=r"log_dirs = 2 with a tier; .* has 1 log directory \(KIP-405\)"):
         scenario(shape={"tier": "local", "log_dirs": 2})
     with pytest.raises(BadInput, match="tier"):
         scenario(shape={"tier": "cloud"})
 
 
-def test_so_much_is_written_that_each_partition_leaves_enough_segments() -> None:
+def test_enough_records_are_written_for_the_segments_of_each_partition() -> None:
     records = records_min(scenario())
     assert records * 2000 / 2 >= SEGMENTS_MIN << 20
     assert records_min(scenario(config={}, shape={})) == 0
-    # One that has the same rate and writes to another topic takes half of the records.
+    # A producer with the same rate that writes to another topic takes half of the records.
     both = {"p": {"topics": ["far"], "value_bytes": 2000}, "q": {"topics": ["near"]}}
     assert records_min(scenario(producers=both)) == 2 * records
-    # Who has a rate of his own is not paced.
+    # A producer with a rate of its own does not share the budget.
     slow = {"p": {"topics": ["far"], "value_bytes": 2000, "rate_per_s": 10}}
     assert records_min(scenario(producers=slow)) == 0
 
@@ -78,14 +80,14 @@ def release(version: str) -> Release:
     return Release(version, "c", "s", (Path("/kafka.jar"),), tier_jars=(Path("/a.jar"), Path("/b.jar")))
 
 
-def test_a_release_before_it_is_refused() -> None:
+def test_a_release_without_remote_storage_is_refused() -> None:
     check_release(release("3.6.0"), ClusterShape(tier="local"))
     with pytest.raises(BadInput, match=r"Kafka 3.5.2 has no remote storage \(KIP-405\): give a release from 3.6 on"):
         check_release(release("3.5.2"), ClusterShape(tier="local"))
     check_release(release("3.5.2"), ClusterShape())
 
 
-def test_every_node_is_told_of_the_tier_and_none_without_one() -> None:
+def test_every_node_has_the_settings_of_the_tier_and_none_without_one() -> None:
     tier = Tier((Path("/a.jar"), Path("/b.jar")), Path("/run/tier"))
     node = Node(node=101, address="h", advertised=None, controllers=(101,), brokers=5, data=Path("/d"), tier=tier)
     said = node_properties(release("4.3.1"), node)
@@ -98,7 +100,7 @@ def test_every_node_is_told_of_the_tier_and_none_without_one() -> None:
     assert not any(key.startswith(("remote.", "rsm.", "rlmm.")) for key in node_properties(release("4.3.1"), bare))
 
 
-def test_a_storage_that_takes_orders_stands_before_the_tier_itself() -> None:
+def test_with_tier_faults_the_faulty_storage_wraps_that_of_the_tier() -> None:
     tier = Tier((Path("/a.jar"), Path("/faulty.jar")), Path("/run/tier"), faulty=True)
     node = Node(node=101, address="h", advertised=None, controllers=(101,), brokers=3, data=Path("/d"), tier=tier)
     said = node_properties(release("4.3.1"), node)
@@ -107,10 +109,10 @@ def test_a_storage_that_takes_orders_stands_before_the_tier_itself() -> None:
     assert said["rsm.config.dir"] == "/run/tier"
     assert said["rsm.config.durability.storage"].endswith(".LocalTieredStorage")
     assert said["rsm.config.durability.orders"] == "/run/tier/orders"
-    assert said["rsm.config.durability.told"] == "/run/tier/told"
+    assert said["rsm.config.durability.reported"] == "/run/tier/reported"
 
 
-def test_a_tier_in_s3_is_told_where_its_server_is_and_what_stands_before_it_of_both() -> None:
+def test_a_tier_in_s3_has_the_address_of_its_server() -> None:
     for faulty in (False, True):
         tier = Tier((Path("/s3.jar"),), Path("/run/tier"), faulty, "http://127.16.6.1:21097")
         node = Node(node=1, address="h", advertised=None, controllers=(101,), brokers=3, data=Path("/d"), tier=tier)

@@ -1,4 +1,4 @@
-"""Scenario files: what they mean, what is refused and with which hint, and how a negative control is applied."""
+"""Scenario files: how they are read, what is refused with which hint, and how a negative control is applied."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refused(text: str) -> str:
     return str(reported.value)
 
 
-def test_defaults_mean_does_not_matter_here() -> None:
+def test_a_small_scenario_has_the_defaults() -> None:
     scenario = read(SMALL)
     assert scenario.name == "small"
     assert not scenario.gate
@@ -46,12 +46,12 @@ def test_defaults_mean_does_not_matter_here() -> None:
     assert scenario.steps[1] == Step(do="wait_leader_changed", name="wait_leader_changed", args={"since": "down"})
 
 
-def test_kafka_keys_may_stand_without_quotes_and_values_become_text() -> None:
+def test_kafka_keys_need_no_quotes_and_values_become_text() -> None:
     scenario = read(SMALL + "[topics.other.config]\nmin.insync.replicas = 1\nunclean.leader.election.enable = true\n")
     assert scenario.topics[1].config == {"min.insync.replicas": "1", "unclean.leader.election.enable": "true"}
 
 
-def test_unnamed_steps_are_called_after_what_they_do_and_numbered() -> None:
+def test_steps_without_a_name_are_named_after_their_kind_and_numbered() -> None:
     steps = 'steps = [{ do = "wait_healthy" }, { do = "hold", seconds = 1 }, { do = "wait_healthy" }]'
     scenario = read(f'title = "t"\nproperty = "g"\n{steps}\n' + SMALL[SMALL.index("[topics") :])
     assert [s.name for s in scenario.steps] == ["wait_healthy", "hold", "wait_healthy_2"]
@@ -62,9 +62,9 @@ def test_unnamed_steps_are_called_after_what_they_do_and_numbered() -> None:
     [
         ('title = "t"', 'titel = "t"', "small: unknown key 'titel'; did you mean 'title'?"),
         ('property = "g"', "", "'property' is missing"),
-        ('property = "g"', "property = 3", "property: 3 where a text in quotes belongs"),
-        ('property = "g"', 'property = "g"\ngate = "yes"', "gate: 'yes' where true or false belongs"),
-        ('property = "g"', 'property = "g"\nload_s = true', "load_s: true where a number belongs"),
+        ('property = "g"', "property = 3", "property: 3 is not a text in quotes"),
+        ('property = "g"', 'property = "g"\ngate = "yes"', "gate: 'yes' is not true or false"),
+        ('property = "g"', 'property = "g"\nload_s = true', "load_s: true is not a number"),
         ('property = "g"', 'property = "g"\nname = "x"', "remove `name`"),
         ('do = "kill"', 'do = "kil"', "step down: no kind of step is called 'kil'; did you mean 'kill'?"),
         ('node = "leader(plain/0)"', 'nod = "leader(plain/0)"', "unknown key 'nod'; did you mean 'node'?"),
@@ -85,11 +85,11 @@ def test_unnamed_steps_are_called_after_what_they_do_and_numbered() -> None:
         ("[topics.plain]", "[topics.plain]\nreplicas = 4", "4 replicas on 3 brokers"),
         ("[topics.plain]", "[topics.plain]\nassignment = [[1, 2, 3]]", "assignment names 1 partitions of 3"),
         ("[topics.plain]", '[topics.plain]\nname = "x"', "remove `name`"),
-        ("[topics.plain]", "[topics.Plain]\n[topics.plain]", "made of a-z, 0-9 and _, not 'Plain'"),
+        ("[topics.plain]", "[topics.Plain]\n[topics.plain]", "may only have a-z, 0-9 and _, and is 'Plain'"),
         ("[producers.plain]", "[producers.plain]\nvalue_byte = 1", "did you mean 'value_bytes'?"),
     ],
 )
-def test_what_means_nothing_is_refused_with_a_hint(old: str, new: str, reported: str) -> None:
+def test_a_word_without_a_meaning_is_refused_with_a_hint(old: str, new: str, reported: str) -> None:
     assert old in SMALL
     assert reported in refused(SMALL.replace(old, new, 1))
 
@@ -130,7 +130,7 @@ def test_settings_that_no_broker_would_take_are_refused(config: str, reported: s
     assert reported in refused(text)
 
 
-def test_settings_of_brokers_have_names_of_their_own() -> None:
+def test_broker_settings_are_checked_under_their_own_names() -> None:
     reported = refused(f'{SMALL}[shape.config]\n"log.retention.ms" = "1h"\n')
     assert "small: shape: config: log.retention.ms = '1h'" in reported
     read(f'{SMALL}[shape.config]\n"log.cleanup.policy" = "compact, delete"\nlog.retention.ms = -1\n')
@@ -141,7 +141,7 @@ def test_settings_of_brokers_have_names_of_their_own() -> None:
     [
         ('property = "g"', 'property = "g"\nload_s = nan', "load_s = nan; give a number from 0 to 86400"),
         ('property = "g"', 'property = "g"\nload_s = inf', "load_s = inf"),
-        ('property = "g"', f'property = "g"\nload_s = 1{"0" * 400}', "that is no number to work with"),
+        ('property = "g"', f'property = "g"\nload_s = 1{"0" * 400}', "which is too large; give a smaller number"),
         ('property = "g"', f'property = "g"\nload_s = 1{"0" * 5000}', "not valid TOML"),
         ('property = "g"', 'property = "g"\nload_weight = -1', "load_weight = -1.0"),
         ("[topics.plain]", "[topics.plain]\npartitions = 0", "topics.plain: partitions = 0; give a number from 1"),
@@ -155,13 +155,13 @@ def test_settings_of_brokers_have_names_of_their_own() -> None:
         ('topics = ["plain"]', 'topics = ["plain"]\nempty = 1.5', "producers.plain: empty = 1.5"),
         ('topics = ["plain"]', 'topics = ["plain"]\nsizes = [40, 0]', "sizes: a value of 0 bytes"),
         ('topics = ["plain"]', 'topics = ["plain"]\ntransactions = { abort_share = 2 }', "abort_share = 2.0"),
-        ('since = "down" }', 'since = "down", name = 1 }', "number 2: name: 1 where a text in quotes belongs"),
-        ('since = "down" }', 'since = "down", name = true }', "name: True where"),
-        ('since = "down" }', 'since = "down", name = ["x"] }', "name: ['x'] where"),
-        ('since = "down" }', 'since = "down", name = { a = 1 } }', "name: {'a': 1} where"),
+        ('since = "down" }', 'since = "down", name = 1 }', "number 2: name: 1 is not a text in quotes"),
+        ('since = "down" }', 'since = "down", name = true }', "name: True is not"),
+        ('since = "down" }', 'since = "down", name = ["x"] }', "name: ['x'] is not"),
+        ('since = "down" }', 'since = "down", name = { a = 1 } }', "name: {'a': 1} is not"),
     ],
 )
-def test_what_no_run_could_use_is_refused(old: str, new: str, reported: str) -> None:
+def test_values_that_no_run_could_use_are_refused(old: str, new: str, reported: str) -> None:
     assert old in SMALL
     assert reported in refused(SMALL.replace(old, new, 1))
 
@@ -185,10 +185,10 @@ def test_a_wrong_regression_is_refused() -> None:
 
 def test_two_steps_of_one_name_are_refused() -> None:
     twice = SMALL.replace('since = "down" }', 'since = "down", name = "down" }')
-    assert "two steps are called 'down'" in refused(twice)
+    assert "two steps have the name 'down'" in refused(twice)
 
 
-def test_a_wrong_weakening_is_refused() -> None:
+def test_a_wrong_negative_control_is_refused() -> None:
     def with_patch(patch: str, expect: str = '["lost"]') -> str:
         return refused(f'{SMALL}\n[negative_control]\nwhat = "w"\nexpect = {expect}\npatch = {patch}\n')
 
@@ -235,12 +235,12 @@ def test_the_plain_form_gives_the_scenario_back() -> None:
         assert from_plain(to_plain(scenario), scenario.name, check_steps) == scenario
 
 
-def test_weakened_twin_differs_only_by_its_patch() -> None:
+def test_a_negative_control_differs_only_by_its_patch() -> None:
     scenario = scenarios.load("leader_isolated")
-    twin = negative_control(scenario, check_steps)
-    assert twin.negative_control is None
-    assert [(p.name, p.acks) for p in twin.producers] == [("plain", "1"), ("other", "all"), ("keyed", "all")]
-    assert twin.steps == scenario.steps
-    assert twin.topics == scenario.topics
-    with pytest.raises(BadInput, match="names no negative control"):
-        negative_control(twin, check_steps)
+    control = negative_control(scenario, check_steps)
+    assert control.negative_control is None
+    assert [(p.name, p.acks) for p in control.producers] == [("plain", "1"), ("other", "all"), ("keyed", "all")]
+    assert control.steps == scenario.steps
+    assert control.topics == scenario.topics
+    with pytest.raises(BadInput, match="has no negative control"):
+        negative_control(control, check_steps)

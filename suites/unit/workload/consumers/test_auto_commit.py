@@ -150,8 +150,8 @@ r = { topics = ["TOPIC"], group = "g", commits = "auto", client = "CLIENT" }
     ("topic", "client", "said"),
     [
         ("t", "java", ""),
-        ("t", "librdkafka", 'is what the release\'s own client does; say client = "java"'),
-        ("x", "java", "markers of transactions, which nobody is given; leave x away"),
+        ("t", "librdkafka", 'is only possible with the release\'s own client; set client = "java"'),
+        ("x", "java", "transaction markers, which no reader receives; remove x"),
     ],
 )
 def test_auto_commit_is_accepted_only_for_java_clients_without_transactions(topic: str, client: str, said: str) -> None:

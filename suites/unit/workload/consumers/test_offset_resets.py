@@ -97,4 +97,4 @@ def test_a_client_that_does_not_start_releases_the_partition() -> None:
 @pytest.mark.parametrize("reader", ['reset = "latest"', 'group = "g", reset = "latest", client = "java"'])
 def test_reset_is_refused_without_a_group_or_with_a_java_client(reader: str) -> None:
     readers = f'\n[readers]\nodd = {{ topics = ["plain"], {reader} }}\n'
-    assert "reset: it is of a member of a group that is no Java client" in refused(SMALL + readers)
+    assert "reset needs a group, and a client other than" in refused(SMALL + readers)

@@ -50,14 +50,14 @@ def test_the_contract_of_a_processor_is_what_the_scenario_declares() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "reported"),
     [
-        (' when = "input",', "", 'when = "input" and a table `processes` belong together'),
-        (' processes = { reads = ["a"], group = "w" },', "", 'when = "input" and a table `processes` belong together'),
-        (", transactions = {} }", " }", "a processor writes in transactions; give it a table `transactions`"),
+        (' when = "input",', "", 'when = "input" and a table `processes` need each other'),
+        (' processes = { reads = ["a"], group = "w" },', "", 'when = "input" and a table `processes` need each other'),
+        (", transactions = {} }", " }", "a processor writes in transactions; add a table `transactions`"),
         ("transactions = {}", 'transactions = { offsets_of = "o" }', "leave out offsets_of and spans_rolls"),
         ('topics = ["b"]', 'topics = ["a", "b"]', "a processor writes to one topic"),
         ('reads = ["a"]', "reads = []", "reads is empty"),
         ('reads = ["a"]', 'reads = ["c"]', "reads: no topic 'c'"),
-        ('reads = ["a"], group = "w"', 'reads = ["a"], group = "g"', "group = 'g' is another one's"),
+        ('reads = ["a"], group = "w"', 'reads = ["a"], group = "g"', "group = 'g' has other members"),
         (
             'group = "w" }',
             'group = "w", commits = "auto" }',

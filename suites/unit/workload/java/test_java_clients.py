@@ -34,7 +34,7 @@ def test_a_scenario_selects_the_java_clients() -> None:
     assert not parse(SCENARIO.replace("CLIENT", "librdkafka"), "s").own_clients
     with pytest.raises(BadInput, match="client = 'jav'; it is one of librdkafka, java, streams; did you mean 'java'"):
         parse(SCENARIO.replace("CLIENT", "jav"), "s")
-    with pytest.raises(BadInput, match="no way into a secure cluster yet"):
+    with pytest.raises(BadInput, match="cannot use a secure cluster yet"):
         parse("shape.secure = true\n" + SCENARIO.replace("CLIENT", "java"), "s")
 
 

@@ -1,0 +1,63 @@
+"""gate.json is read as in every format version; contracts.json of another version of its own is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.evidence.gate import MATRIX, MATRIX_VERSION, GateSummary, ScenarioResult, read_gate
+from harness.model.errors import BadInput
+from harness.model.verdict import Status
+from reports.matrix import read_matrix
+
+# As a gate wrote it before format version 2, when evidence was sealed as version 1.
+OF_VERSION_1 = {
+    "verdict": "FAIL",
+    "subset": "FAIL of 2 of 4 scenarios",
+    "required": ["a", "b", "c", "d"],
+    "ran": ["a", "b"],
+    "missing": ["c", "d"],
+    "not_run": {"d": "it needs containers"},
+    "scenarios": [
+        {"name": "a", "status": "PASS", "bundle": "a-2", "error": None, "earlier": ["a"]},
+        {"name": "b", "status": "FAIL", "bundle": "b", "error": None, "earlier": []},
+        {"name": "c", "status": None, "bundle": None, "error": "no space left", "earlier": []},
+    ],
+    "release": {"version": "4.3.1", "commit": "c", "source": "Maven"},
+    "seed": 7,
+    "backends": ["processes"],
+    "took_s": 90.5,
+}
+
+
+def test_a_gate_of_format_version_1_means_what_it_meant(tmp_path: Path) -> None:
+    (tmp_path / "gate.json").write_text(json.dumps(OF_VERSION_1))
+    summary = read_gate(tmp_path)
+    assert summary == GateSummary(
+        required=("a", "b", "c", "d"),
+        results=(
+            ScenarioResult(name="a", status=Status.PASS, bundle="a-2", earlier=("a",)),
+            ScenarioResult(name="b", status=Status.FAIL, bundle="b"),
+            ScenarioResult(name="c", status=None, error="no space left"),
+        ),
+        release={"version": "4.3.1", "commit": "c", "source": "Maven"},
+        seed=7,
+        not_run={"d": "it needs containers"},
+        backends=("processes",),
+        took_s=90.5,
+    )
+    assert json.loads(json.dumps(summary.as_dict())) == OF_VERSION_1
+
+
+@pytest.mark.parametrize("version", [None, 1, MATRIX_VERSION + 1])
+def test_a_matrix_of_another_version_is_refused(tmp_path: Path, version: int | None) -> None:
+    matrix = {"release": "4.3.1", "day": "2026-01-31", "seed": 5, "cells": []}
+    (tmp_path / MATRIX).write_text(json.dumps(matrix | {"format_version": MATRIX_VERSION}))
+    assert read_matrix([tmp_path])["cells"] == []
+    (tmp_path / MATRIX).write_text(json.dumps(matrix | ({} if version is None else {"format_version": version})))
+    with pytest.raises(
+        BadInput, match=r"contracts\.json has format version .*, and this harness reads version 2; .* it"
+    ):
+        read_matrix([tmp_path])
