@@ -57,7 +57,7 @@ def row_of(scenario: Scenario, topic: str, settings: TopicSettings, client: Clie
         by = " (Kafka Streams)" if made and made.client == STREAMS else ""
         return f"{client.consumer}{f', writes its output{by}' if made else ''}"
     if event in OF_RESETS:
-        stays = ", group never empty" if client.stays else ""
+        stays = ", group never empty" if client.group_never_empty else ""
         limit = "" if settings.retention_ms >= 0 else "; retention.ms=-1"
         return f"auto.offset.reset={client.reset}{stays}, {client.consumer}{limit}"
     if event in OF_OFFSETS:
@@ -103,13 +103,15 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
     stays = group is not None and group.group not in _left(scenario)
     waits_ms = _waits_ms(producer)
     remembered, patient = contract.producer_expiration_ms > waits_ms, waits_ms >= _FAILOVER_MS
-    within_lag = promised.compaction_lag_ms > 0 and topic not in _compacted(scenario)
-    client = replace(_client(producer, group), stays=stays, within_lag=within_lag)
-    client = replace(client, remembered=remembered, patient=patient)
+    reads_within_compaction_lag = promised.compaction_lag_ms > 0 and topic not in _compacted(scenario)
+    client = replace(
+        _client(producer, group), group_never_empty=stays, reads_within_compaction_lag=reads_within_compaction_lag
+    )
+    client = replace(client, long_producer_id_expiration=remembered, long_delivery_timeout=patient)
     if client.transactional:
         version_spoken = 2 if has_epoch_each(producer, scenario) else 1
         outlives = producer.name not in _expired(scenario)
-        client = replace(client, transaction_version=version_spoken, id_outlives=outlives)
+        client = replace(client, transaction_version=version_spoken, long_transactional_id_expiration=outlives)
     if processor is not None and processor.processes is not None:
         commits: Any = processor.processes.commits
         client = replace(client, transactional=True, idempotent=True, isolation="read_committed", commits=commits)

@@ -22,16 +22,16 @@ def producer(client: ClientSettings) -> str:
     words += [f"retries={client.retries}"] if 0 < client.retries < RETRIES_MAX else []
     if client.transactional:
         words.append(f"transaction.version {client.transaction_version}")
-        words += ["a transactional.id that outlives its pauses"] if client.id_outlives else []
-    words += ["delivery.timeout.ms above the longest failover"] if client.patient else []
-    words += ["producer.id.expiration.ms above delivery.timeout.ms"] if client.remembered else []
+        words += ["a transactional.id that outlives its pauses"] if client.long_transactional_id_expiration else []
+    words += ["delivery.timeout.ms above the longest failover"] if client.long_delivery_timeout else []
+    words += ["producer.id.expiration.ms above delivery.timeout.ms"] if client.long_producer_id_expiration else []
     return ", ".join(words)
 
 
 def consumer(client: ClientSettings) -> str:
     """The settings of the consumer, as asked for."""
-    stays = "its group always has a member" if client.stays else "its group is empty at times"
-    within = ", reads within min.compaction.lag.ms" if client.within_lag else ""
+    stays = "its group always has a member" if client.group_never_empty else "its group is empty at times"
+    within = ", reads within min.compaction.lag.ms" if client.reads_within_compaction_lag else ""
     return f"{client.consumer}, auto.offset.reset={client.reset}, {stays}{within}"
 
 

@@ -102,7 +102,7 @@ def gives_up(event: Event, topic: TopicSettings, client: ClientSettings) -> Prom
     again = not client.idempotent and client.retries > 0
     moved = (Effect.REORDERED,) if client.in_flight > 1 else ()
     limited = client.retries < RETRIES_MAX
-    if client.patient and not limited:
+    if client.long_delivery_timeout and not limited:
         return _waited_for(event, client, gone, moved)
     after = f"delivery.timeout.ms, or after {_sent_again(client.retries)}," if limited else "delivery.timeout.ms"
     which, why = (
@@ -165,7 +165,7 @@ def expires_unanswered(event: Event, topic: TopicSettings, client: ClientSetting
     del topic
     if not client.idempotent or client.transactional:
         return None
-    if client.remembered:
+    if client.long_producer_id_expiration:
         why = "the producer gives up a request before the broker drops the state by which it recognizes a retry"
         return kept(event, why, "KIP-91; KIP-854", "each acknowledged record once, in order")
     return Promise(
@@ -185,7 +185,7 @@ def transactional_id_expires(event: Event, topic: TopicSettings, client: ClientS
     if not client.transactional:
         return None
     source = f"KIP-98; {REFERENCE}, transactional.id.expiration.ms"
-    if client.id_outlives:
+    if client.long_transactional_id_expiration:
         why = "the coordinator keeps id and epoch for transactional.id.expiration.ms after the last transaction"
         return kept(event, why, source, "every record of the next transaction, which commits")
     return Promise(

@@ -164,14 +164,16 @@ class ClientSettings:
     in_flight: int = IN_FLIGHT_DEFAULT
     transactional: bool = False
     transaction_version: int = 2  # of the producer (KIP-890); below 2 its transactions share an epoch
-    id_outlives: bool = False  # transactional.id.expiration.ms is above the producer's longest pause
-    remembered: bool = False  # producer.id.expiration.ms is above its delivery.timeout.ms
-    patient: bool = False  # its delivery.timeout.ms is above the longest failover
+    long_transactional_id_expiration: bool = (
+        False  # transactional.id.expiration.ms is above the producer's longest pause
+    )
+    long_producer_id_expiration: bool = False  # producer.id.expiration.ms is above its delivery.timeout.ms
+    long_delivery_timeout: bool = False  # its delivery.timeout.ms is above the longest failover
     isolation: Isolation = "read_committed"
     commits: Commits = "after"
     reset: Reset = "latest"
-    stays: bool = False  # the consumer's group always has a member
-    within_lag: bool = False  # a compacted topic is read within its min.compaction.lag.ms
+    group_never_empty: bool = False  # the consumer's group always has a member
+    reads_within_compaction_lag: bool = False  # a compacted topic is read within its min.compaction.lag.ms
 
     def __post_init__(self) -> None:
         if self.retries < 0:

@@ -88,7 +88,7 @@ def written_again(event: Event, topic: TopicSettings, client: ClientSettings) ->
     if not topic.compacted:
         return kept(event, "without compaction brokers do not look at keys", f"{REFERENCE}, cleanup.policy")
     late = f"delete.retention.ms={topic.delete_retention_ms}"
-    if topic.compaction_lag_ms > 0 and client.within_lag:
+    if topic.compaction_lag_ms > 0 and client.reads_within_compaction_lag:
         which = f"every acknowledged record during the lag; afterwards the newest one of each key{_unless_old(topic)}"
         return kept(event, _lag(topic), "KIP-58", which)
     return Promise(
@@ -125,7 +125,7 @@ def falls_behind_cleaner(event: Event, topic: TopicSettings, client: ClientSetti
     if not topic.compacted:
         why = "without compaction brokers do not look at keys"
         return kept(event, why, f"{REFERENCE}, cleanup.policy", "every record that was not read yet")
-    if topic.compaction_lag_ms > 0 and client.within_lag:
+    if topic.compaction_lag_ms > 0 and client.reads_within_compaction_lag:
         return kept(event, _lag(topic), "KIP-58", "every record that was not read yet, during the lag")
     late = f"delete.retention.ms={topic.delete_retention_ms}"
     return Promise(

@@ -45,7 +45,7 @@ def expire(event: Event, topic: TopicSettings, client: ClientSettings) -> Promis
     if client.commits == "share":
         why = "the state of a share group is in __share_group_state and does not expire"
         return kept(event, why, "KIP-932", "the position of the group")
-    if client.stays:
+    if client.group_never_empty:
         return kept(event, "offsets of a group with members do not expire", "KIP-211", "every offset of the group")
     effect, which = {
         "earliest": (Effect.DUPLICATED, "all records in the log: the group reads from the start again"),

@@ -46,14 +46,20 @@ def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["--acks", "1", "--idempotent"], "idempotence needs acks=all: give --acks all, or --no-idempotent"),
         (["--in-flight", "10"], "idempotence needs retries and at most 5 requests in flight: give --retries 1"),
         (["--acks", "1", "--transactional"], "idempotence needs acks=all: give --acks all, or no --transactional"),
-        (["--remembered", "--acks", "1"], "--remembered: it changes nothing here; say --idempotent, without"),
+        (
+            ["--long-producer-id-expiration", "--acks", "1"],
+            "--long-producer-id-expiration: it changes nothing here; say --idempotent, without",
+        ),
         (["--isolation", "read_uncommitted"], "--isolation: it changes nothing here; say --transactional, too"),
         (
-            ["--commits", "share", "--reset", "none", "--stays"],
-            "--reset, --stays: it changes nothing here; say --commits of a group that is no share group",
+            ["--commits", "share", "--reset", "none", "--group-never-empty"],
+            "--reset, --group-never-empty: it changes nothing here; say --commits of a group that is no share group",
         ),
         (["--flush-ms", "-1", "--flush-scheduler-ms", "5"], "--flush-scheduler-ms: it changes nothing here; leave out"),
-        (["--compacted", "--within-lag"], "--within-lag: it changes nothing here; say --cleanup-policy compact and"),
+        (
+            ["--compacted", "--reads-within-compaction-lag"],
+            "--reads-within-compaction-lag: it changes nothing here; say --cleanup-policy compact and",
+        ),
         (
             ["--tiered", "--compacted"],
             "Kafka keeps no compacted topic in the remote tier (KIP-405, KAFKA-19273): leave",
@@ -81,8 +87,14 @@ def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["--compacted", "--delete-retention-ms", "-1"], "delete.retention.ms is -1; it must be 0 or more"),
         (["--compacted", "--min-compaction-lag-ms", "-1"], "min.compaction.lag.ms is -1; it must be 0 or more"),
         (["--transaction-version", "1"], "--transaction-version: it changes nothing here; say --transactional, too"),
-        (["--id-outlives"], "--id-outlives: it changes nothing here; say --transactional, too"),
-        (["--remembered", "--no-idempotent"], "--remembered: it changes nothing here; say --idempotent, without"),
+        (
+            ["--long-transactional-id-expiration"],
+            "--long-transactional-id-expiration: it changes nothing here; say --transactional, too",
+        ),
+        (
+            ["--long-producer-id-expiration", "--no-idempotent"],
+            "--long-producer-id-expiration: it changes nothing here; say --idempotent, without",
+        ),
         (
             ["--compacted", "--retention-ms", "5"],
             "--retention-ms: it changes nothing here; say --cleanup-policy compact,",
@@ -127,16 +139,19 @@ def reported(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
         (["--tiered", "--retention-bytes", "9", "--local-retention-bytes", "9"], "local.retention.bytes=9; "),
         (["--tiered", "--local-retention-ms", "604800000"], "local.retention.ms=604800000; "),
         (
-            ["--compacted", "--min-compaction-lag-ms", "7", "--within-lag"],
+            ["--compacted", "--min-compaction-lag-ms", "7", "--reads-within-compaction-lag"],
             "left at times, within min.compaction.lag.ms",
         ),
         (["--reset", "none"], "auto.offset.reset=none"),
         (["--reset", "error"], "auto.offset.reset=none"),
-        (["--stays"], "with a group that somebody is always in"),
+        (["--group-never-empty"], "with a group that somebody is always in"),
         (["--transactional"], "transactional, transaction.version 2; "),
         (["--transactional", "--transaction-version", "1"], "transactional, transaction.version 1; "),
-        (["--transactional", "--id-outlives"], "transaction.version 2, an id that outlives its pauses; "),
-        (["--remembered"], "acks=all, idempotent, remembered for longer than it waits; "),
+        (
+            ["--transactional", "--long-transactional-id-expiration"],
+            "transaction.version 2, an id that outlives its pauses; ",
+        ),
+        (["--long-producer-id-expiration"], "acks=all, idempotent, remembered for longer than it waits; "),
         (["--retries", "5"], "acks=all, idempotent, retries=5; "),
         (["--flush-ms", "0"], "flush.ms=0 without effect; "),
         (["--flush-ms", "0", "--flush-scheduler-ms", "1000"], "on disk within 1000 ms; "),
@@ -177,7 +192,15 @@ def test_where_elr_decides_that_is_said_and_what_is_the_default(capsys: pytest.C
 
 def test_each_setting_has_an_option_that_says_its_default(capsys: pytest.CaptureFixture[str]) -> None:
     helped = " ".join(" ".join(reported(capsys, "--help")).split())
-    own = ("--rf", "--isolation", "--commits", "--elr", "--transaction-version", "--id-outlives", "--remembered")
+    own = (
+        "--rf",
+        "--isolation",
+        "--commits",
+        "--elr",
+        "--transaction-version",
+        "--long-transactional-id-expiration",
+        "--long-producer-id-expiration",
+    )
     for option in own:
         assert "Kafka's own" in helped.split(f" {option} ", 1)[1].split(" --")[0], option
     options = [o for o in cli.commands.commands["contract"].params if isinstance(o, click.Option)]

@@ -50,11 +50,14 @@ def test_who_reads_within_the_lag_is_told_by_the_steps() -> None:
         ("contract_falls_behind_cleaner", "spared", "behind"),
     ):
         column = SCENARIOS[name]
-        within = {topic: matrix_settings.settings_of(column, topic, RELEASE)[1].within_lag for topic in (lagging, soon)}
+        within = {
+            topic: matrix_settings.settings_of(column, topic, RELEASE)[1].reads_within_compaction_lag
+            for topic in (lagging, soon)
+        }
         assert within == {lagging: True, soon: False}
         late = patched(column, {f"topics.{soon}.config.min.compaction.lag.ms": "86400000"})
         settings, client = matrix_settings.settings_of(late, soon, RELEASE)
-        assert (settings.compaction_lag_ms, client.within_lag) == (86_400_000, False)
+        assert (settings.compaction_lag_ms, client.reads_within_compaction_lag) == (86_400_000, False)
 
 
 def test_whoever_has_a_matrix_has_the_tag() -> None:

@@ -26,19 +26,24 @@ def at(event: str, client: ClientSettings = ALL, **topic: Any) -> Promise:
 def every() -> Iterator[Promise]:
     """Promises of configurations that together show every source that a rule names."""
     writers = [ClientSettings(acks=acks, idempotent=False, retries=retries) for acks in ACKS for retries in (0, 5)]
-    writers += [ALL, replace(ALL, retries=5), replace(ALL, remembered=True), replace(ALL, within_lag=True)]
+    writers += [
+        ALL,
+        replace(ALL, retries=5),
+        replace(ALL, long_producer_id_expiration=True),
+        replace(ALL, reads_within_compaction_lag=True),
+    ]
     for outlives, version, isolation in product((False, True), (1, 2), ISOLATIONS):
         writers.append(
             ClientSettings(
                 transactional=True,
                 commits="transaction",
-                id_outlives=outlives,
+                long_transactional_id_expiration=outlives,
                 transaction_version=version,
                 isolation=isolation,
             )
         )
     readers = [
-        ClientSettings(commits=commits, reset=reset, stays=stays)
+        ClientSettings(commits=commits, reset=reset, group_never_empty=stays)
         for commits, reset, stays in product(set(COMMITS) - {"transaction"}, RESETS, (False, True))
     ]
     kinds: list[dict[str, Any]] = [

@@ -22,7 +22,7 @@ KEEPS = {"keeps_offsets": True}
 TELLS = {"keeps_tier": True}
 EARLY, REFUSES = replace(ALL, reset="earliest"), replace(ALL, reset="none")
 SHARES = replace(ALL, commits="share")
-IN_TIME = replace(ALL, within_lag=True)
+IN_TIME = replace(ALL, reads_within_compaction_lag=True)
 
 
 def at(event: str, client: ClientSettings = ALL, **topic: Any) -> Promise | None:
@@ -67,13 +67,13 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("tier_objects_deleted", ALL, {"tiered": True, "local_retention_ms": 1}, ["lost"]),
         ("tier_objects_deleted", ALL, {"tiered": True, "retention_bytes": 9, "local_retention_bytes": 9}, ["kept"]),
         ("transactional_id_expires", ATOMIC, {}, ["outcome unknown"]),
-        ("transactional_id_expires", replace(ATOMIC, id_outlives=True), {}, ["kept"]),
-        ("transactional_id_expires", replace(ALL, id_outlives=True), {}, []),
+        ("transactional_id_expires", replace(ATOMIC, long_transactional_id_expiration=True), {}, ["kept"]),
+        ("transactional_id_expires", replace(ALL, long_transactional_id_expiration=True), {}, []),
         ("transactional_id_expires", ALL, {}, []),
         ("offsets_expire", ALL, {}, ["skipped"]),
         ("offsets_expire", EARLY, {}, ["duplicated"]),
         ("offsets_expire", REFUSES, {}, ["stopped with an error"]),
-        ("offsets_expire", replace(REFUSES, stays=True), {}, ["kept"]),
+        ("offsets_expire", replace(REFUSES, group_never_empty=True), {}, ["kept"]),
         ("offsets_expire", SHARES, {}, ["kept"]),
         ("offsets_expire", replace(REFUSES, commits="share"), {}, ["kept"]),
         ("falls_behind", SHARES, {}, ["deleted as configured"]),
@@ -179,7 +179,7 @@ def effects(event: str, client: ClientSettings = ALL, **topic: Any) -> list[str]
         ("producer_expires", ALL, {}, ["kept"]),
         ("producer_expires", PLAIN, {}, []),
         ("producer_expires_unanswered", ALL, {}, ["duplicated"]),
-        ("producer_expires_unanswered", replace(ALL, remembered=True), {}, ["kept"]),
+        ("producer_expires_unanswered", replace(ALL, long_producer_id_expiration=True), {}, ["kept"]),
         ("producer_expires_unanswered", PLAIN, {}, []),
         ("producer_expires_unanswered", ATOMIC, {}, []),
         ("end_comes_late", ALL, {}, []),

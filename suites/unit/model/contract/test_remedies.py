@@ -36,15 +36,18 @@ IN_WORDS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
     "commit after processing": ({}, {"commits": "after"}),
     "a consumer group": ({}, {"commits": "after"}),
     "a reader in no share group": ({}, {"commits": "after"}),
-    "a member that stays": ({}, {"stays": True}),
+    "a member that stays": ({}, {"group_never_empty": True}),
     "offsets committed in the transaction of the output": (
         {},
         {"commits": "transaction", "transactional": True, "idempotent": True, "acks": "all", "in_flight": 5}
         | {"retries": RETRIES_MAX},
     ),
-    "transactional.id.expiration.ms above the longest pause": ({}, {"id_outlives": True}),
-    "producer.id.expiration.ms above delivery.timeout.ms": ({}, {"remembered": True}),
-    "min.compaction.lag.ms above the longest time without a reader": ({"compaction_lag_ms": 1}, {"within_lag": True}),
+    "transactional.id.expiration.ms above the longest pause": ({}, {"long_transactional_id_expiration": True}),
+    "producer.id.expiration.ms above delivery.timeout.ms": ({}, {"long_producer_id_expiration": True}),
+    "min.compaction.lag.ms above the longest time without a reader": (
+        {"compaction_lag_ms": 1},
+        {"reads_within_compaction_lag": True},
+    ),
     "transaction.version=2 (from 4.0), and a client that speaks it": ({}, {"transaction_version": 2}),
     f"local.retention.ms={AS_RETENTION} and local.retention.bytes={AS_RETENTION}": (
         {"local_retention_ms": AS_RETENTION, "local_retention_bytes": AS_RETENTION},
