@@ -64,7 +64,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ),
         ["the statistics of client reader grouped show no sasl_ssl"],
     ),
-    "somebody else went by plaintext": (
+    "another client used plaintext": (
         secure(lambda b: b.run["secured"]["clients"].update(replay={"plaintext": 7})),
         ["client replay also used plaintext"],
     ),
