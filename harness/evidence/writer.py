@@ -185,7 +185,7 @@ class BundleWriter:
         """Writes a JSON document atomically; a later one of the same name replaces it.
 
         run.json gets the `format_version`: it is the first document of a run, so evidence of a run that died before it
-        was sealed, and has no manifest, can still be told from evidence of another format.
+        was sealed, and has no manifest, is still distinguishable from evidence of another format.
         """
         if document_name(name) == _RUN and isinstance(content, Mapping):
             content = {"format_version": FORMAT_VERSION, **content}

@@ -177,7 +177,7 @@ LOOKUPS: Final[Columns] = {
     "offset": "int64?",  # null = no such record, or an error
     "timestamp_ms": "int64?",  # of that record, by the leader
     "leader_epoch": "int32?",
-    "error": "string?",  # of Kafka, or that nobody answered
+    "error": "string?",  # Kafka's name of the error, or that no answer came
 }
 
 # One row for each partition and leader epoch whose end its leader was asked for (KIP-101, KIP-279).
@@ -189,7 +189,7 @@ EPOCH_ENDS: Final[Columns] = {
     "epoch": "int32",
     "reported_epoch": "int32?",  # the largest one up to that in the leader's log; null = none, or an error
     "end_offset": "int64?",  # the offset at which that epoch ends
-    "error": "string?",  # of Kafka, or that nobody answered
+    "error": "string?",  # Kafka's name of the error, or that no answer came
 }
 
 # One row for each read after the drain that began at an offset of its own. Its records are observations of the kind

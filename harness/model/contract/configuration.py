@@ -23,7 +23,7 @@ ACKS: Final[tuple[Acks, ...]] = ("0", "1", "all")
 RESETS: Final[tuple[Reset, ...]] = ("earliest", "latest", "none")
 ISOLATIONS: Final[tuple[Isolation, ...]] = ("read_committed", "read_uncommitted")
 COMMITS: Final[tuple[Commits, ...]] = get_args(Commits)
-# Of an idempotent producer: brokers remember the last five batches of each (KIP-98).
+# For an idempotent producer: brokers remember the last five batches of each (KIP-98).
 IN_FLIGHT_MAX: Final = 5
 # The largest numbers that Kafka's settings have.
 _SHORT_MAX: Final = 2**15 - 1

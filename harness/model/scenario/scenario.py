@@ -171,15 +171,16 @@ class Reader:
     protocol: GroupProtocol = "classic"  # of a group: "consumer" is KIP-848, "share" is KIP-932
     static: bool = False  # of a group: a member that returns keeps its partitions (KIP-345)
     client: str = CLIENTS[0]
-    # Of a group: where its client begins without an offset (auto.offset.reset); "" = from the start.
+    # For a group: where its client begins without an offset (auto.offset.reset); "" = from the start.
     reset: Literal["", "earliest", "latest", "error"] = ""
-    # Of a group: it commits "after" or "before" it processes (here: observes) records. Or its client commits by itself:
-    # "auto" if the application processes each poll before the next one, "auto_ahead" if it polls again meanwhile.
+    # For a group: it commits "after" or "before" it processes (here: observes) records. Or its client commits by
+    # itself: "auto" if the application processes each poll before the next one, "auto_ahead" if it polls again
+    # meanwhile.
     commits: str = "after"
     config: Config = field(default_factory=dict)
     group_config: Config = field(default_factory=dict)  # of a share group, such as share.record.lock.duration.ms
-    # Of a share group: it fails on each offset that is a multiple of this, and releases it at each delivery, or rejects
-    # it.
+    # For a share group: it fails on each offset that is a multiple of this, and releases it at each delivery, or
+    # rejects it.
     releases_every: Annotated[int, Range(0, MANY)] = 0
     rejects_every: Annotated[int, Range(0, MANY)] = 0
 
