@@ -17,6 +17,7 @@ from harness.faults.tier.tier_outage import exchange
 from harness.faults.tier.tier_served import served_otherwise, whole_logs
 from harness.kafka.storage.local_tier import LOG, ROOT, objects_of
 from harness.model.errors import BadInput
+from harness.model.scenario.scenario import TIERS_IN_FOLDER
 
 DEADLINE_S: Final = 30.0
 _OTHER: Final = "other"
@@ -32,7 +33,7 @@ class TierSwapped(Fault):
     def foresee(self, plan: Foresight) -> None:
         """See `Kind`. BadInput where a server has the folder open."""
         foresee_folder(plan, self.do)
-        if plan.scenario.shape.tier != "local":
+        if plan.scenario.shape.tier not in TIERS_IN_FOLDER:
             raise BadInput(f'{self.do} is about a folder that brokers share: say tier = "local" in [shape]')
 
     @contextmanager

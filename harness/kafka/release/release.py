@@ -46,10 +46,11 @@ class Release:
     """A Kafka build that can be run. `version` and `commit` are what the build itself says.
 
     `classpath` lies on this machine, or within `image` where the build is one of brokers. `place` is the directory or
-    tarball that a build of this machine was taken from, `tier_jars` what only clusters with a remote tier need,
-    `faulty_storage` what such need whose tier can be told to fail, `s3_jars` what one in S3 needs, `user_storage` and
-    `storage_reader` the manager of a tier of the user's own and what reads it past the brokers, `own_clients` what its
-    own Java clients run with, the class that drives them first, and `own_streams` what its Kafka Streams runs with.
+    tarball that a build of this machine was taken from. Of clusters with a remote tier, `file_storage` is what those in
+    a folder need, `tier_jars` those with Kafka's LocalTieredStorage, `s3_jars` those in S3, and `faulty_storage` those
+    whose tier can be told to fail; `user_storage` and `storage_reader` are the manager of a tier of the user's own and
+    what reads it past the brokers. `own_clients` is what its own Java clients run with, the class that drives them
+    first, and `own_streams` what its Kafka Streams runs with.
     """
 
     version: str
@@ -59,6 +60,7 @@ class Release:
     notes: tuple[str, ...] = ()
     image: BrokerImage | None = None
     place: Path | None = None
+    file_storage: Path | None = None
     tier_jars: tuple[Path, ...] = ()
     faulty_storage: Path | None = None
     s3_jars: tuple[Path, ...] = ()

@@ -14,7 +14,8 @@ DISKS: Final[tuple[str, ...]] = get_args(FileSystem)
 GroupProtocol = Literal["classic", "consumer", "share"]
 SHARE: Final = "share"
 Voters = Literal["static", "dynamic"]
-RemoteTier = Literal["local", "s3", "user"]
+RemoteTier = Literal["local", "kafka_local", "s3", "user"]
+TIERS_IN_FOLDER: Final = frozenset({"local", "kafka_local"})  # that brokers share
 JAVA: Final = "java"  # the release's own client
 STREAMS: Final = "streams"  # the release's own Kafka Streams
 CLIENTS_OF_READERS: Final = ("librdkafka", JAVA)
@@ -71,7 +72,7 @@ class ClusterShape:
     log_dirs: Annotated[int, Range(1, LOG_DIRS_MAX)] = 1  # of each broker (KIP-858); the metadata log is in the first
     disk: Literal["", FileSystem] = ""  # of each log directory of a broker; "" = all share the machine's
     clock: bool = False  # of every node, can be set
-    tier: Literal["", RemoteTier] = ""  # remote storage (KIP-405): Kafka's own in a folder, ours in S3, user's
+    tier: Literal["", RemoteTier] = ""  # remote storage (KIP-405): ours in a folder or S3, Kafka's, user's
     tier_faults: bool = False  # of the tier: what stores, reads and deletes can be told to fail, wait or stop half way
     lone: bool = False  # a way in beside the others', for clients that are to be cut off alone
     secure: bool = False  # records go by TLS: clients log in (SASL_SSL, SCRAM-SHA-512), brokers show certificates

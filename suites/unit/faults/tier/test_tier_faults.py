@@ -264,6 +264,8 @@ def test_an_empty_folder_takes_the_place_of_the_tier(stage: Any, tmp_path: Path)
 def test_a_server_has_its_folder_open() -> None:
     with pytest.raises(BadInput, match='tier_swapped is about a folder that brokers share: say tier = "local"'):
         check_steps(scenario({"do": "tier_swapped"}, tier="s3"))
+    for tier in ("local", "kafka_local"):
+        check_steps(scenario({"do": "tier_swapped"}, tier=tier))
 
 
 def test_only_a_server_can_be_cut_off() -> None:

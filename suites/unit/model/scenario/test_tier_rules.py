@@ -91,7 +91,8 @@ def test_every_node_is_told_of_the_tier_and_none_without_one() -> None:
     said = node_properties(release("4.3.1"), node)
     assert said["remote.log.storage.system.enable"] == "true"
     assert said["remote.log.storage.manager.class.path"] == "/a.jar:/b.jar"
-    assert said["rsm.config.dir"] == "/run/tier"
+    assert said["remote.log.storage.manager.class.name"] == "durability.FileStorage"
+    assert said["rsm.config.durability.folder"] == "/run/tier/kafka-tiered-storage"
     assert said["rlmm.config.remote.log.metadata.topic.replication.factor"] == "3"
     assert said["remote.log.metadata.manager.listener.name"] == "REPL"
     bare = Node(node=101, address="h", advertised=None, controllers=(101,), brokers=5, data=Path("/d"))
@@ -104,10 +105,18 @@ def test_a_storage_that_takes_orders_stands_before_the_tier_itself() -> None:
     said = node_properties(release("4.3.1"), node)
     assert said["remote.log.storage.manager.class.name"] == "durability.FaultyStorage"
     assert said["remote.log.storage.manager.class.path"] == "/a.jar:/faulty.jar"
-    assert said["rsm.config.dir"] == "/run/tier"
-    assert said["rsm.config.durability.storage"].endswith(".LocalTieredStorage")
+    assert said["rsm.config.durability.storage"] == "durability.FileStorage"
+    assert said["rsm.config.durability.folder"] == "/run/tier/kafka-tiered-storage"
     assert said["rsm.config.durability.orders"] == "/run/tier/orders"
     assert said["rsm.config.durability.told"] == "/run/tier/told"
+
+
+def test_kafkas_own_tier_makes_that_folder_in_the_one_that_it_is_given() -> None:
+    tier = Tier((Path("/a.jar"), Path("/b.jar")), Path("/run/tier"), local_tiered=True)
+    node = Node(node=1, address="h", advertised=None, controllers=(101,), brokers=3, data=Path("/d"), tier=tier)
+    said = node_properties(release("4.3.1"), node)
+    assert said["remote.log.storage.manager.class.name"].endswith(".LocalTieredStorage")
+    assert said["rsm.config.dir"] == "/run/tier"
 
 
 def test_a_tier_in_s3_is_told_where_its_server_is_and_what_stands_before_it_of_both() -> None:
