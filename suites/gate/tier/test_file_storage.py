@@ -166,7 +166,7 @@ def test_both_storages_in_a_folder_keep_the_same_objects(
         playing(cluster, tmp_path / "bundle", TOPICS, PRODUCERS) as play,
     ):
         some = ("some", {"do": "wait_acks", "on": ["far/0"], "records": 3000})
-        _, _, replay, _ = play(
+        _, _, replay, *_ = play(
             some,
             ("tiered", {"do": "wait_tiered"}),
             ("replay", {"do": "replay", "on": ["far/0"]}),
