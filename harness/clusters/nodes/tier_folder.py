@@ -24,7 +24,7 @@ def make_store(run: Path, shape: ClusterShape) -> list[Path]:
         return []
     store = store_of(run)
     store.mkdir()
-    for name in (*((ORDERS, TOLD) if shape.tier_faults else ()), *((BUCKET,) if shape.tier == "s3" else ())):
+    for name in (*((ORDERS, TOLD) if shape.tier_faults else ()), *((BUCKET,) if shape.tier in ("local", "s3") else ())):
         (store / name).mkdir()
     return [store]
 
@@ -35,12 +35,13 @@ def tier_of(run: Path, shape: ClusterShape, release: Release, s3: str | None = N
         return None
     own, before = tier_jars(release, shape)
     user = release.user_storage if shape.tier == "user" else None
-    return Tier(own + before, store_of(run), shape.tier_faults, s3, user)
+    return Tier(own + before, store_of(run), shape.tier_faults, s3, user, local_tiered=shape.tier == "kafka_local")
 
 
 def tier_jars(release: Release, shape: ClusterShape) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
     """Jars from which nodes load the storage, and jars that come before them on the class path."""
-    own = {"": (), "local": release.tier_jars, "s3": release.s3_jars, "user": ()}[shape.tier]
+    ours = (release.file_storage,) if release.file_storage else ()
+    own = {"": (), "local": ours, "kafka_local": release.tier_jars, "s3": release.s3_jars, "user": ()}[shape.tier]
     return own, (release.faulty_storage,) if shape.tier_faults and release.faulty_storage else ()
 
 

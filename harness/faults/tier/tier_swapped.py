@@ -17,6 +17,7 @@ from harness.faults.tier.tier_outage import exchange
 from harness.faults.tier.tier_served import served_differently, whole_logs
 from harness.kafka.storage.local_tier import LOG, ROOT, objects_of
 from harness.model.errors import BadInput
+from harness.model.scenario.scenario import TIERS_IN_FOLDER
 
 DEADLINE_S: Final = 30.0
 _OTHER: Final = "other"
@@ -35,7 +36,7 @@ class TierSwapped(Fault):
 
     def validate(self, plan: StepValidation) -> None:
         require_tier_folder(plan, self.do)
-        if plan.scenario.shape.tier != "local":  # a server has the folder open
+        if plan.scenario.shape.tier not in TIERS_IN_FOLDER:  # a server has the folder open
             raise BadInput(f'{self.do} needs a folder that brokers share; set tier = "local" in [shape]')
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""The remote storages of ours: one that does as it is told, and one in a bucket of S3."""
+"""The remote storages of ours: one in a folder, one in a bucket of S3, and one that does as it is told."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from harness.kafka.release.release import Release
 from harness.kafka.release.repository import NotPublished
 from harness.model.errors import BadInput
 
+FILE: Final = SOURCES.joinpath("FileStorage.java")
 FAULTY: Final = SOURCES.joinpath("FaultyStorage.java")
 S3: Final = SOURCES.joinpath("S3Storage.java")
 _SDK: Final = "2.57.8"
@@ -29,6 +30,14 @@ SDK: Final = (
     Dependency("software.amazon.eventstream", "eventstream", "1.0.1"),
     Dependency("org.reactivestreams", "reactive-streams", "1.0.4"),
 )
+
+
+def with_file_storage(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
+    """The release with the storage in a folder. BadInput where that cannot be had."""
+    if release.file_storage is not None:
+        return release
+    jar = compiled(FILE, release, maven_repo=maven_repo, cache=cache, progress=progress)
+    return replace(release, file_storage=jar)
 
 
 def with_faulty_storage(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:

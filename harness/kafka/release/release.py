@@ -47,10 +47,11 @@ class Release:
 
     The files of `classpath` are on this machine, or inside `image` when the build is an image of brokers.
     place: the directory or tarball on this machine that the build was taken from.
-    tier_jars, faulty_storage, s3_jars: jars for clusters with a remote tier, one whose tier can be made to fail, and
-    one in S3. user_storage, storage_reader: the user's own storage manager, and the class that reads its content.
-    own_clients, own_streams: the classpath of the release's Java clients and of its Kafka Streams, the class that
-    drives them first. All of these are added later, when a scenario needs them.
+    file_storage, tier_jars, s3_jars, faulty_storage: jars for clusters with a remote tier in a folder, with Kafka's
+    LocalTieredStorage, in S3, and with a tier that can be made to fail. user_storage, storage_reader: the user's own
+    storage manager, and the class that reads its content. own_clients, own_streams: the classpath of the release's Java
+    clients and of its Kafka Streams, the class that drives them first. All of these are added later, when a scenario
+    needs them.
     """
 
     version: str
@@ -60,6 +61,7 @@ class Release:
     notes: tuple[str, ...] = ()
     image: BrokerImage | None = None
     place: Path | None = None
+    file_storage: Path | None = None
     tier_jars: tuple[Path, ...] = ()
     faulty_storage: Path | None = None
     s3_jars: tuple[Path, ...] = ()

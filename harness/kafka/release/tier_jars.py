@@ -1,5 +1,7 @@
 """What a release's own remote tier, LocalTieredStorage (KIP-405), comes in: test jars, which no distribution holds.
 
+Not every release is published with them (4.4.0 is not), so only `tier = "kafka_local"` takes them.
+
 They are looked for beside a build of this machine, where `./gradlew storage:testJar clients:testJar` leaves them, and
 else fetched in the build's version. The plugin sees brokers through a public interface alone, so that of a published
 version fits a patched build of it: what is judged, the brokers' side, stays the build's own.
@@ -70,6 +72,6 @@ def _remedy(release: Release, why: str) -> str:
         else "build them (./gradlew storage:testJar clients:testJar) and put them beside it"
     )
     return (
-        f'tier = "local" needs {names}, and Kafka {release.version} from {release.source} comes without ({why}): '
-        f"{remedy}, or leave scenarios with a tier away"
+        f'tier = "kafka_local" needs {names}, and Kafka {release.version} from {release.source} comes without ({why}): '
+        f'{remedy}, or take tier = "local", which needs none of them'
     )

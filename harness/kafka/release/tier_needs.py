@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.kafka.release.cache import Progress
-from harness.kafka.release.own_storages import with_faulty_storage, with_s3_storage
+from harness.kafka.release.own_storages import with_faulty_storage, with_file_storage, with_s3_storage
 from harness.kafka.release.release import Release
 from harness.kafka.release.tier_jars import with_tier_jars
 from harness.kafka.release.user_tier import with_user_storage
@@ -16,7 +16,8 @@ from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape
 
 NEEDS: Final[dict[str, Callable[..., Release]]] = {
-    "local": with_tier_jars,
+    "local": with_file_storage,
+    "kafka_local": with_tier_jars,
     "s3": with_s3_storage,
     "user": with_user_storage,
     "faults": with_faulty_storage,

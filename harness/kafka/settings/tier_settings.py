@@ -14,9 +14,10 @@ METADATA_TOPIC: Final = TIER_METADATA
 # The first release that has it, early access then (KIP-405).
 SINCE: Final = (3, 6)
 FAULTY: Final = "durability.FaultyStorage"
+_FILE: Final = "durability.FileStorage"
 _S3: Final = "durability.S3Storage"
-_LOCAL: Final = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
-# Where LocalTieredStorage puts its objects, within the folder that it is given; the bucket is called so, too.
+_LOCAL_TIERED: Final = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+# Where LocalTieredStorage puts its objects, within the folder that it is given; so do ours, in a folder or a bucket.
 BUCKET: Final = "kafka-tiered-storage"
 # Of a server that listens on addresses of the run alone.
 S3_ACCESS: Final = "durability"
@@ -31,7 +32,7 @@ class Tier:
     """A tier in a folder that all brokers share, in S3, or the user's own. `jars` lie where the brokers run.
 
     faulty: FaultyStorage, of one of them, stands before it; s3: by which a node reaches the server, whose bucket is a
-    folder of the store; user: whose jars come first.
+    folder of the store; user: whose jars come first; local_tiered: it is Kafka's LocalTieredStorage.
     """
 
     jars: tuple[Path, ...]
@@ -39,6 +40,7 @@ class Tier:
     faulty: bool = False
     s3: str | None = None
     user: UserStorage | None = None
+    local_tiered: bool = False
 
 
 def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str]:
@@ -60,7 +62,7 @@ def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str
 
 
 def _manager(tier: Tier) -> dict[str, str]:
-    storage = tier.user.class_name if tier.user else _S3 if tier.s3 else _LOCAL
+    storage = tier.user.class_name if tier.user else _S3 if tier.s3 else _LOCAL_TIERED if tier.local_tiered else _FILE
     paths = [*([tier.user.class_path] if tier.user else []), *map(str, tier.jars)]
     settings = {
         "remote.log.storage.manager.class.name": FAULTY if tier.faulty else storage,
@@ -79,5 +81,5 @@ def _manager(tier: Tier) -> dict[str, str]:
             "rsm.config.durability.s3.access": S3_ACCESS,
             "rsm.config.durability.s3.secret": S3_SECRET,
         }
-    own = tier.user.config if tier.user else {"dir": str(tier.store)}
+    own = tier.user.config if tier.user else {"dir": str(tier.store), "durability.folder": str(tier.store / BUCKET)}
     return settings | {f"rsm.config.{key}": value for key, value in own.items()}

@@ -1,4 +1,4 @@
-"""What lies in the folder of Kafka's own remote tier (LocalTieredStorage): objects, each read whole.
+"""What lies in the folder of a remote tier (FileStorage, or Kafka's own LocalTieredStorage): objects, each read whole.
 
 A partition has a folder `TOPIC-PARTITION-TOPICID`, each file of a segment the name `BASE-SEGMENTID.KIND`
 (RemoteLogSegmentFileset in Kafka's storage tests). What brokers remove or write meanwhile is as it was found.

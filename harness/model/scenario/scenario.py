@@ -17,7 +17,8 @@ SHARE: Final = "share"
 SHARE_ISOLATION: Final = "share.isolation.level"  # settings of a share group
 SHARE_RESET: Final = "share.auto.offset.reset"
 Voters = Literal["static", "dynamic"]
-RemoteTier = Literal["local", "s3", "user"]
+RemoteTier = Literal["local", "kafka_local", "s3", "user"]
+TIERS_IN_FOLDER: Final = frozenset({"local", "kafka_local"})  # that brokers share
 JAVA: Final = "java"  # the release's own client
 STREAMS: Final = "streams"  # the release's own Kafka Streams
 CLIENTS_OF_READERS: Final = ("librdkafka", JAVA)
@@ -74,7 +75,7 @@ class ClusterShape:
     log_dirs: Annotated[int, Range(1, LOG_DIRS_MAX)] = 1  # of each broker (KIP-858); the metadata log is in the first
     disk: Literal["", FileSystem] = ""  # file system of each log directory; "" = a folder on the machine's disk
     clock: bool = False  # the clock of every node can be set
-    tier: Literal["", RemoteTier] = ""  # remote storage (KIP-405): Kafka's own in a folder, ours in S3, user's
+    tier: Literal["", RemoteTier] = ""  # remote storage (KIP-405): ours in a folder or S3, Kafka's, user's
     tier_faults: bool = False  # reads, writes and deletes of the tier can be made to fail, wait or stop half way
     isolated_client: bool = False  # links of their own for clients that a step isolates
     secure: bool = False  # records use TLS: clients log in (SASL_SSL, SCRAM-SHA-512), brokers have certificates

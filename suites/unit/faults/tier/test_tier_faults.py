@@ -266,6 +266,8 @@ def test_an_empty_folder_takes_the_place_of_the_tier(context: Any, tmp_path: Pat
 def test_the_folder_of_a_server_cannot_be_swapped() -> None:
     with pytest.raises(BadInput, match='tier_swapped needs a folder that brokers share; set tier = "local"'):
         check_steps(scenario({"do": "tier_swapped"}, tier="s3"))
+    for tier in ("local", "kafka_local"):
+        check_steps(scenario({"do": "tier_swapped"}, tier=tier))
 
 
 def test_only_a_tier_with_a_server_can_be_cut_off() -> None:

@@ -13,7 +13,7 @@ import pytest
 from harness.kafka.release import java_compiler as module
 from harness.kafka.release import own_storages
 from harness.kafka.release.java_compiler import API, COMPILER
-from harness.kafka.release.own_storages import SDK, with_faulty_storage, with_s3_storage
+from harness.kafka.release.own_storages import SDK, with_faulty_storage, with_file_storage, with_s3_storage
 from harness.kafka.release.release import Release
 from harness.kafka.release.repository import NotPublished
 from harness.model.errors import BadInput
@@ -127,6 +127,17 @@ def test_and_so_is_a_compiler_that_cannot_be_had(
     monkeypatch.setattr(module, "fetched", none)
     with pytest.raises(BadInput, match=r"FaultyStorage\.java could not be compiled .*\(ecj is not there\)"):
         given(release, tmp_path)
+
+
+def test_the_one_in_a_folder_uses_nothing_but_the_interface(
+    release: Release, java: Path, asked: list[list[str]], tmp_path: Path
+) -> None:
+    given = with_file_storage(release, maven_repo=None, cache=tmp_path / "cache", progress=lambda _: None)
+    assert asked == [[COMPILER.artifact]]
+    assert calls(java)[0].endswith("/FileStorage.java")
+    assert given.file_storage is not None
+    assert given.file_storage.is_file()
+    assert with_file_storage(given, maven_repo=None, cache=Path("/nowhere"), progress=lambda _: None) is given
 
 
 def test_the_one_in_s3_uses_amazons_client_and_comes_before_it(

@@ -1,4 +1,4 @@
-"""Who starts clusters with a remote tier gives their releases its jars, and nobody else is asked for them."""
+"""Who starts clusters with a remote tier gives their releases what it needs, and nobody else is asked for them."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape
 
 PLAIN, TIERED = ClusterShape(), ClusterShape(tier="local", starts_on="3.9.1")
-IN_S3 = ClusterShape(tier="s3")
+IN_S3, KAFKAS = ClusterShape(tier="s3"), ClusterShape(tier="kafka_local")
 FAULTY_SHAPE, FAULTY = replace(TIERED, tier_faults=True), Path("/cache/faulty-storage.jar")
 JARS = (Path("/jars/storage-test.jar"), Path("/jars/clients-test.jar"))
+FILE = Path("/files/file-storage.jar")
 
 
 def release(version: str = "4.3.1") -> Release:
@@ -44,7 +45,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str | None]]:
 
         return give
 
-    monkeypatch.setitem(NEEDS, "local", giving("jars", {"tier_jars": JARS}))
+    monkeypatch.setitem(NEEDS, "local", giving("file", {"file_storage": FILE}))
+    monkeypatch.setitem(NEEDS, "kafka_local", giving("jars", {"tier_jars": JARS}))
     monkeypatch.setitem(NEEDS, "faults", giving("storage", {"faulty_storage": FAULTY}))
     monkeypatch.setattr(clusters, "find_start", _start)
     return found
@@ -67,14 +69,29 @@ def prepared(*shapes: ClusterShape) -> Releases:
     return found.releases
 
 
-def test_a_run_gives_them_to_every_release_of_a_shape_with_a_tier(asked: list[tuple[str, str, str | None]]) -> None:
+def test_a_run_gives_it_to_every_release_of_a_shape_with_a_tier(asked: list[tuple[str, str, str | None]]) -> None:
     found = prepared(PLAIN, TIERED)
-    assert asked == [("jars", "4.3.1", "https://staging"), ("jars", "3.9.1", "https://staging")]
-    assert (found.tested.tier_jars, found.earlier["3.9.1"].tier_jars) == (JARS, JARS)
+    assert asked == [("file", "4.3.1", "https://staging"), ("file", "3.9.1", "https://staging")]
+    assert (found.tested.file_storage, found.earlier["3.9.1"].file_storage) == (FILE, FILE)
     asked.clear()
     assert equip(release(), [PLAIN], **FROM) == (release(), {})
-    assert prepared(PLAIN).tested.tier_jars == ()
+    assert prepared(PLAIN).tested.file_storage is None
     assert asked == []
+
+
+def test_only_a_shape_with_kafkas_own_tier_asks_for_its_test_jars(
+    asked: list[tuple[str, str, str | None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert equip(release(), [KAFKAS], **FROM)[0].tier_jars == JARS
+    assert [what for what, *_ in asked] == ["jars"]
+
+    def unpublished(*_: Any, **__: Any) -> Release:
+        raise BadInput("not published")
+
+    monkeypatch.setitem(NEEDS, "kafka_local", unpublished)
+    given, lacking = equip(release("4.4.0"), [TIERED, FAULTY_SHAPE, KAFKAS], **FROM)
+    assert (given.file_storage, given.faulty_storage) == (FILE, FAULTY)
+    assert lacking == {"kafka_local": "not published"}
 
 
 def test_only_a_shape_whose_tier_takes_orders_gets_a_storage_that_does(
@@ -87,7 +104,7 @@ def test_only_a_shape_whose_tier_takes_orders_gets_a_storage_that_does(
     assert [of[:2] for of in asked].count(("storage", "3.9.1")) == 1
 
 
-def test_a_release_without_them_is_told_and_goes_on_without(
+def test_a_release_without_it_is_told_and_goes_on_without(
     asked: list[tuple[str, str, str | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(*_: Any, **__: Any) -> Release:
@@ -110,27 +127,36 @@ def test_and_so_does_whoever_starts_a_cluster_without_one(
     monkeypatch.setitem(clusters.BACKENDS, "processes", lambda of, shape, **how: given.append((of, how["starts_on"])))
     for shape in (TIERED, PLAIN):
         clusters.start(release(), shape, backend="processes", progress=print, cache=tmp_path, root=tmp_path)
-    assert [(of.tier_jars, start and start.tier_jars) for of, start in given] == [(JARS, JARS), ((), None)]
-    assert asked == [("jars", "4.3.1", None), ("jars", "3.9.1", None)]
+    assert [(of.file_storage, start and start.file_storage) for of, start in given] == [(FILE, FILE), (None, None)]
+    assert asked == [("file", "4.3.1", None), ("file", "3.9.1", None)]
 
 
 def test_the_store_is_a_folder_of_the_run_that_containers_share(tmp_path: Path) -> None:
     assert make_store(tmp_path, PLAIN) == []
     assert tier_of(tmp_path, PLAIN, release()) is None
     assert make_store(tmp_path, TIERED) == [store_of(tmp_path)]
-    assert store_of(tmp_path).is_dir()
-    given = replace(release(), tier_jars=JARS)
-    assert tier_of(tmp_path, TIERED, given) == Tier(JARS, store_of(tmp_path))
-    assert Path("/jars") in _readable([given], TIERED, Cache(tmp_path / "cache"))
-    assert Path("/jars") not in _readable([given], PLAIN, Cache(tmp_path / "cache"))
+    assert [path.name for path in store_of(tmp_path).iterdir()] == [BUCKET]
+    given = replace(release(), file_storage=FILE)
+    assert tier_of(tmp_path, TIERED, given) == Tier((FILE,), store_of(tmp_path))
+    assert FILE.parent in _readable([given], TIERED, Cache(tmp_path / "cache"))
+    assert FILE.parent not in _readable([given], PLAIN, Cache(tmp_path / "cache"))
+
+
+def test_that_of_kafkas_own_tier_is_its_own_to_make(tmp_path: Path) -> None:
+    assert make_store(tmp_path, KAFKAS) == [store_of(tmp_path)]
+    assert list(store_of(tmp_path).iterdir()) == []
+    given = replace(release(), tier_jars=JARS, file_storage=FILE)
+    assert tier_of(tmp_path, KAFKAS, given) == Tier(JARS, store_of(tmp_path), local_tiered=True)
+    readable = _readable([given], KAFKAS, Cache(tmp_path / "cache"))
+    assert (Path("/jars") in readable, FILE.parent in readable) == (True, False)
 
 
 def test_of_a_tier_that_takes_orders_it_holds_those_and_what_was_done(tmp_path: Path) -> None:
     make_store(tmp_path, FAULTY_SHAPE)
-    assert {path.name for path in store_of(tmp_path).iterdir()} == {ORDERS, TOLD}
-    given = replace(release(), tier_jars=JARS, faulty_storage=FAULTY)
-    assert tier_of(tmp_path, FAULTY_SHAPE, given) == Tier((*JARS, FAULTY), store_of(tmp_path), faulty=True)
-    assert tier_of(tmp_path, TIERED, given) == Tier(JARS, store_of(tmp_path))
+    assert {path.name for path in store_of(tmp_path).iterdir()} == {BUCKET, ORDERS, TOLD}
+    given = replace(release(), file_storage=FILE, faulty_storage=FAULTY)
+    assert tier_of(tmp_path, FAULTY_SHAPE, given) == Tier((FILE, FAULTY), store_of(tmp_path), faulty=True)
+    assert tier_of(tmp_path, TIERED, given) == Tier((FILE,), store_of(tmp_path))
     assert FAULTY.parent in _readable([given], FAULTY_SHAPE, Cache(tmp_path / "cache"))
     assert FAULTY.parent not in _readable([given], TIERED, Cache(tmp_path / "cache"))
 
@@ -138,8 +164,8 @@ def test_of_a_tier_that_takes_orders_it_holds_those_and_what_was_done(tmp_path: 
 def test_one_in_s3_has_jars_and_a_bucket_of_its_own(tmp_path: Path) -> None:
     make_store(tmp_path, IN_S3)
     assert [path.name for path in store_of(tmp_path).iterdir()] == [BUCKET]
-    given = replace(release(), tier_jars=JARS, s3_jars=(Path("/s3/s3.jar"), Path("/s3/sdk/client.jar")))
+    given = replace(release(), file_storage=FILE, s3_jars=(Path("/s3/s3.jar"), Path("/s3/sdk/client.jar")))
     assert tier_of(tmp_path, IN_S3, given, "http://h:1") == Tier(given.s3_jars, store_of(tmp_path), s3="http://h:1")
     readable = _readable([given], IN_S3, Cache(tmp_path / "cache"))
     assert Path("/s3") in readable
-    assert Path("/jars") not in readable
+    assert FILE.parent not in readable

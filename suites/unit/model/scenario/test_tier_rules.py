@@ -93,7 +93,8 @@ def test_every_node_has_the_settings_of_the_tier_and_none_without_one() -> None:
     said = node_properties(release("4.3.1"), node)
     assert said["remote.log.storage.system.enable"] == "true"
     assert said["remote.log.storage.manager.class.path"] == "/a.jar:/b.jar"
-    assert said["rsm.config.dir"] == "/run/tier"
+    assert said["remote.log.storage.manager.class.name"] == "durability.FileStorage"
+    assert said["rsm.config.durability.folder"] == "/run/tier/kafka-tiered-storage"
     assert said["rlmm.config.remote.log.metadata.topic.replication.factor"] == "3"
     assert said["remote.log.metadata.manager.listener.name"] == "REPL"
     bare = Node(node=101, address="h", advertised=None, controllers=(101,), brokers=5, data=Path("/d"))
@@ -106,10 +107,18 @@ def test_with_tier_faults_the_faulty_storage_wraps_that_of_the_tier() -> None:
     said = node_properties(release("4.3.1"), node)
     assert said["remote.log.storage.manager.class.name"] == "durability.FaultyStorage"
     assert said["remote.log.storage.manager.class.path"] == "/a.jar:/faulty.jar"
-    assert said["rsm.config.dir"] == "/run/tier"
-    assert said["rsm.config.durability.storage"].endswith(".LocalTieredStorage")
+    assert said["rsm.config.durability.storage"] == "durability.FileStorage"
+    assert said["rsm.config.durability.folder"] == "/run/tier/kafka-tiered-storage"
     assert said["rsm.config.durability.orders"] == "/run/tier/orders"
     assert said["rsm.config.durability.reported"] == "/run/tier/reported"
+
+
+def test_local_tiered_storage_makes_its_folder_in_the_given_one() -> None:
+    tier = Tier((Path("/a.jar"), Path("/b.jar")), Path("/run/tier"), local_tiered=True)
+    node = Node(node=1, address="h", advertised=None, controllers=(101,), brokers=3, data=Path("/d"), tier=tier)
+    said = node_properties(release("4.3.1"), node)
+    assert said["remote.log.storage.manager.class.name"].endswith(".LocalTieredStorage")
+    assert said["rsm.config.dir"] == "/run/tier"
 
 
 def test_a_tier_in_s3_has_the_address_of_its_server() -> None:

@@ -1,0 +1,187 @@
+"""The remote tier in a folder: FileStorage by itself, and on brokers next to Kafka's own LocalTieredStorage."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.kafka.release.cache import Cache, default_cache
+from harness.kafka.release.java import find_java
+from harness.kafka.release.java_compiler import API, compiled
+from harness.kafka.release.maven import KAFKA_GROUP
+from harness.kafka.release.own_storages import FILE
+from harness.kafka.release.pom import Dependency
+from harness.kafka.release.published import fetched
+from harness.kafka.release.release import Release
+from harness.kafka.storage.local_tier import LOG, ROOT, objects_of, read_object
+from harness.model.scenario.scenario import ClusterShape, Producer, RemoteTier, Topic, Transactions
+from suites.gate.cluster_probes import RELEASE
+from suites.gate.playing import playing, running
+
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
+
+SINCE = "3.8.0"  # the first release that plays scenarios with a tier
+WITHOUT_TEST_JARS = "4.4.0"  # published without those of LocalTieredStorage
+PROBE = Path(__file__).with_name("FileStorageProbe.java")
+# The segment of the probe.
+OBJECT = f"far-7-AAAAAAAAAAEAAAAAAAAAAg/{1000:020d}-AAAAAAAAAAMAAAAAAAAABA"
+INDEXES = {
+    "OFFSET": "index",
+    "TIMESTAMP": "timeindex",
+    "TRANSACTION": "txnindex",
+    "PRODUCER_SNAPSHOT": "snapshot",
+    "LEADER_EPOCH": "leader_epoch_checkpoint",
+}
+RECORDS = "".join(f"{n:09d}," for n in range(10))
+READS = ("from 0", "range 0 9", *(f"index {kind}" for kind in INDEXES))
+UNAVAILABLE, MISSING = "RemoteStorageException", "RemoteResourceNotFoundException"
+
+Ask = Callable[[str], str]
+
+
+@pytest.fixture(params=[SINCE, RELEASE, WITHOUT_TEST_JARS])
+def ask(request: pytest.FixtureRequest, folder: Path, files: Path) -> Iterator[Ask]:
+    """Has the storage do one operation, compiled against a release and on its classes; the answer."""
+    version, cache = request.param, default_cache()
+    wanted = [Dependency(KAFKA_GROUP, artifact, version) for artifact in API]
+    api = fetched(wanted, f"storage-api-{version}", None, Cache(cache), print)
+    release = Release(version, "", "Maven Central", ())
+    jar = compiled(PROBE, release, beside=[FILE], maven_repo=None, cache=cache, progress=print)
+    command = [find_java(version).executable, "-cp", ":".join(map(str, (jar, *api))), "durability.FileStorageProbe"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([*command, folder, files], text=True, bufsize=1, **pipes) as probe:
+
+        def asked(operation: str) -> str:
+            assert probe.stdin
+            assert probe.stdout
+            probe.stdin.write(f"{operation}\n")
+            answer = probe.stdout.readline()
+            assert answer.endswith("\n"), f"the probe exited during {operation}"
+            return answer.rstrip("\n")
+
+        yield asked
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "tier" / ROOT
+    made.mkdir(parents=True)
+    return made
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """The files of a segment, as a broker has them."""
+    made = tmp_path / "segment"
+    made.mkdir()
+    for kind in ("index", "timeindex", "txnindex", "snapshot"):
+        (made / kind).write_text(f"the {kind}")
+    (made / LOG).write_text(RECORDS)
+    return made
+
+
+def stored(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_copy_has_the_names_that_local_tiered_storage_gives(ask: Ask, folder: Path) -> None:
+    assert ask("copy") == "done"
+    assert stored(folder) == {f"{OBJECT}.{kind}" for kind in (LOG, *INDEXES.values())}
+    (log,) = (one for one in objects_of(folder.parent, ["far"]) if one.kind == LOG)
+    assert (log.partition, log.base_offset, log.path.read_text()) == (7, 1000, RECORDS)
+    indexes = {kind: ask(f"index {kind}") for kind in INDEXES}
+    assert indexes == {kind: f"the {name}" for kind, name in INDEXES.items()} | {"LEADER_EPOCH": "epochs"}
+
+
+def test_a_range_is_read_to_the_byte(ask: Ask) -> None:
+    ask("copy")
+    assert ask("from 0") == RECORDS
+    assert ask("from 30") == RECORDS[30:]
+    assert [ask("range 0 0"), ask("range 13 57"), ask("range 95 99")] == [RECORDS[0], RECORDS[13:58], RECORDS[95:]]
+    # The interface has a stream end with the object, wherever the range ends.
+    assert [ask("range 95 2147483647"), ask("range 200 300"), ask("from 200")] == [RECORDS[95:], "", ""]
+
+
+def test_what_is_missing_is_reported_as_such_and_deleted_twice(ask: Ask, folder: Path) -> None:
+    assert {ask(read) for read in READS} == {MISSING}
+    ask("copy")
+    (folder / f"{OBJECT}.txnindex").unlink()
+    assert [ask("index TRANSACTION"), ask("index OFFSET")] == [MISSING, "the index"]
+    assert [ask("delete"), ask("delete")] == ["done", "done"]
+    assert stored(folder) == set()
+    assert {ask(read) for read in READS} == {MISSING}
+
+
+def test_an_interrupted_copy_is_no_copy(ask: Ask, folder: Path, files: Path) -> None:
+    """The broker deletes its replica meanwhile, or dies; the storage has some objects, and one of them in part."""
+    (files / LOG).unlink()
+    assert ask("copy") == UNAVAILABLE
+    assert stored(folder) == set()
+    incomplete = folder / f"{OBJECT}.log.incomplete"
+    incomplete.write_text(RECORDS[:50])
+    assert ask("from 0") == MISSING
+    assert objects_of(folder.parent, ["far"]) == []
+    (files / LOG).write_text(RECORDS)
+    assert [ask("copy"), ask("from 0")] == ["done", RECORDS]
+    incomplete.write_text(RECORDS[:50])
+    assert ask("delete") == "done"
+    assert stored(folder) == set()
+
+
+@pytest.mark.parametrize("by", ["nothing", "a file"])
+def test_a_folder_that_is_away_is_unavailable_and_not_empty(ask: Ask, folder: Path, by: str) -> None:
+    """A broker that was told of a missing object would take the transaction index for empty, and a delete for done."""
+    ask("copy")
+    before = stored(folder)
+    away = folder.rename(folder.with_name("away"))
+    if by == "a file":
+        folder.touch()
+    assert {operation: ask(operation) for operation in (*READS, "delete", "copy")} == dict.fromkeys(
+        (*READS, "delete", "copy"), UNAVAILABLE
+    )
+    assert not folder.is_dir()
+    folder.unlink(missing_ok=True)
+    away.rename(folder)
+    assert stored(folder) == before
+    assert ask("from 0") == RECORDS
+
+
+SMALL = {"remote.storage.enable": "true", "segment.bytes": "1048576", "local.retention.bytes": "1"}
+TOPICS = (Topic(name="far", partitions=1, config=SMALL, assignment=((1, 2, 3),)),)
+PAID = Transactions(records=200)
+PRODUCERS = (Producer(name="paid", topics=("far",), value_bytes=4000, rate_per_s=1000, transactions=PAID),)
+
+
+@pytest.mark.parametrize(
+    ("tier", "version"), [("local", WITHOUT_TEST_JARS), ("local", RELEASE), ("kafka_local", RELEASE)]
+)
+def test_both_storages_in_a_folder_keep_the_same_objects(
+    backend: str, tmp_path: Path, tier: RemoteTier, version: str
+) -> None:
+    with (
+        running(backend, ClusterShape(tier=tier), version) as cluster,
+        playing(cluster, tmp_path / "bundle", TOPICS, PRODUCERS) as play,
+    ):
+        some = ("some", {"do": "wait_acks", "on": ["far/0"], "records": 3000})
+        _, _, replay, *_ = play(
+            some,
+            ("tiered", {"do": "wait_tiered"}),
+            ("replay", {"do": "replay", "on": ["far/0"]}),
+            ("heal_replay", {"do": "heal", "fault": "replay"}),
+        )
+        assert replay["bite"]["seen"]["far/0"] > 0
+        store = cluster.tier_store
+        assert store is not None
+        local_start = min(replica.local_log_start for replica in play.stage.admin.tiered_replicas(["far"]).values())
+        objects = [one for one in objects_of(store, ["far"]) if one.base_offset < local_start]
+        assert {one.kind for one in objects} == {LOG, *INDEXES.values()}
+        at = 0
+        for log in (one for one in objects if one.kind == LOG):
+            content = read_object(log)
+            assert content is not None
+            assert (content.first_offset, content.faulty) == (at, "")
+            at = (content.last_offset or 0) + 1
+        assert at == local_start > 0
