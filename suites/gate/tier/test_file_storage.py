@@ -133,7 +133,7 @@ def test_an_interrupted_copy_is_no_copy(ask: Ask, folder: Path, files: Path) -> 
 
 @pytest.mark.parametrize("by", ["nothing", "a file"])
 def test_a_folder_that_is_away_is_unavailable_and_not_empty(ask: Ask, folder: Path, by: str) -> None:
-    """A broker that was told of a missing object would take the transaction index for empty, and a delete for done."""
+    """A broker that learns that an object is missing takes the transaction index for empty and a deletion for done."""
     ask("copy")
     before = stored(folder)
     away = folder.rename(folder.with_name("away"))
@@ -172,7 +172,7 @@ def test_both_storages_in_a_folder_keep_the_same_objects(
             ("replay", {"do": "replay", "on": ["far/0"]}),
             ("heal_replay", {"do": "heal", "fault": "replay"}),
         )
-        assert replay["bite"]["seen"]["far/0"] > 0
+        assert replay["effect"]["seen"]["far/0"] > 0
         store = cluster.tier_store
         assert store is not None
         local_start = min(replica.local_log_start for replica in play.stage.admin.tiered_replicas(["far"]).values())
