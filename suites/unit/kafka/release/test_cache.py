@@ -109,7 +109,7 @@ def test_clean_removes_what_a_killed_harness_left_in_the_users_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(sys.modules[clean.__module__], "default_root", lambda: tmp_path / "runs")
+    monkeypatch.setattr(sys.modules[clean.__module__], "default_root", lambda **_: tmp_path / "runs")
     left = Cache(default_cache()).root / "tmp" / "left"
     left.mkdir()
     assert clean(root=tmp_path / "runs") == []

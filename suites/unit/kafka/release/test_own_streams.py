@@ -77,8 +77,8 @@ def test_a_scenario_knows_that_it_needs_kafka_streams() -> None:
             'group = "w", commits = "after" }',
             'has no transaction with offsets at "offsets"; set at = "produced"',
         ),
-        ("steps = [", "shape.secure = true\nsteps = [", "no way into a secure cluster yet"),
-        ("steady =", 'r = { topics = ["a"], client = "streams" }\nsteady =', "is an application that reads; give it"),
+        ("steps = [", "shape.secure = true\nsteps = [", "cannot use a secure cluster yet"),
+        ("steady =", 'r = { topics = ["a"], client = "streams" }\nsteady =', "is an application that reads; add a table"),
     ],
 )
 def test_settings_that_kafka_streams_cannot_have_are_refused(old: str, new: str, reported: str) -> None:
@@ -124,8 +124,8 @@ def test_a_row_of_the_matrix_names_kafka_streams() -> None:
         row_of(scenario, topic, *settings_of(scenario, topic, "4.3.1")) for topic in ("streamed_once", "streamed_least")
     ]
     assert rows == [
-        "commits in its transactions, read_committed, writes what it makes of them (Kafka Streams)",
-        "commits after it processes, read_committed, writes what it makes of them (Kafka Streams)",
+        "commits in its transactions, read_committed, writes its output (Kafka Streams)",
+        "commits after it processes, read_committed, writes its output (Kafka Streams)",
     ]
 
 

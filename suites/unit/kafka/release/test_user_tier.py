@@ -95,7 +95,7 @@ def test_scenarios_with_a_tier_have_it_and_what_it_cannot_do_is_told() -> None:
 
 
 def test_containers_reach_none() -> None:
-    with pytest.raises(BadInput, match="lead to no storage of yours; use --backend processes"):
+    with pytest.raises(BadInput, match="have no way to your storage; use --backend processes"):
         check_plan("containers", ClusterShape(tier="user"))
 
 

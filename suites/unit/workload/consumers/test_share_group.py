@@ -128,8 +128,8 @@ def test_the_share_consumer_is_compiled_only_for_releases_that_have_it(
 ) -> None:
     compiled: list[str] = []
 
-    def note(*_: Any, beside: Any, **__: Any) -> Any:
-        compiled.extend(path.name for path in beside)
+    def note(*_: Any, also: Any, **__: Any) -> Any:
+        compiled.extend(path.name for path in also)
         return own_clients.DRIVER
 
     monkeypatch.setattr(own_clients, "compiled", note)
