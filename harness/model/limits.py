@@ -36,7 +36,7 @@ NO_LIMITS: Final = Limits()
 
 
 def limits_of(memory: str | None, cpus: float | None) -> Limits:
-    """From the texts of the options. BadInput for what no broker can live with."""
+    """The limits from the values of the options. BadInput if a broker could not start with them."""
     if cpus is not None and not isfinite(cpus):
         raise BadInput(f"--cpus {cpus:g} is not a number of cores: give {CPUS_MIN:g} or more")
     if cpus is not None and cpus < CPUS_MIN:

@@ -77,7 +77,7 @@ def test_steps_without_a_name_are_named_after_their_kind_and_numbered() -> None:
         ('fault = "down"', 'fault = "up"', "no earlier step 'up' to heal"),
         ('fault = "down"', 'fault = "wait_leader_changed"', "'wait_leader_changed' is no fault"),
         ('node = "leader(plain/0)"', 'node = "brokers", for_s = 1', "'down' is already healed"),
-        ('do = "heal", fault = "down"', 'do = "hold", seconds = "2"', "seconds: '2' where a number belongs"),
+        ('do = "heal", fault = "down"', 'do = "hold", seconds = "2"', "seconds: '2' is not a number"),
         ('topics = ["plain"]', 'topics = ["plane"]', "no topic 'plane'; did you mean 'plain'?"),
         ('topics = ["plain"]', 'topics = ["plain"]\nacks = "2"', "acks = '2'; it is one of all, 1, 0"),
         ('topics = ["plain"]', 'topics = ["plain"]\nacks = "1"', "set idempotent = false"),
