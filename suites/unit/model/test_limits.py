@@ -52,7 +52,7 @@ def test_cpus() -> None:
     for cpus in (0.0, -1.0, 0.24, math.nan, math.inf):
         with pytest.raises(
             BadInput,
-            match=r"--cpus \S+ is (not a number of cores|too little CPU time for a broker to start): give 0\.25 or more",
+            match=r"--cpus \S+ is (not a number of cores|too little CPU time .*): give 0\.25 or more",
         ):
             limits_of(None, cpus)
 
