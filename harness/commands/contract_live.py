@@ -28,10 +28,10 @@ _OF_THE_LAST: Final = frozenset(
 _COORDINATOR: Final = ClientSettings()
 _LOST_WITH: Final[Mapping[str, str]] = {
     OFFSETS: "committed offsets of groups: they continue at an earlier commit, or by auto.offset.reset",
-    TRANSACTIONS: "the ends of transactions and the epochs of their producers: a committed transaction may abort, an "
+    TRANSACTIONS: "ends of transactions and epochs of their producers: a committed transaction may abort, an "
     "open one may hang, and a fenced zombie may write again",
     SHARE_STATE: "accepted records of share groups: they are redelivered",
-    TIER_METADATA: "the list of segments in the remote tier: brokers cannot read segments that they do not know",
+    TIER_METADATA: "entries about segments in the remote tier: brokers cannot read segments that they do not know",
 }
 # JSON keys of a topic with known settings.
 _KEYS: Final = (

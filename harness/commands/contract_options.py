@@ -36,9 +36,7 @@ _PRODUCER: Final = (
     ),
     click.option("--retries", type=int, default=RETRIES_MAX, help=f"retries of the producer. Default: {RETRIES_MAX}."),
     click.option("--in-flight", type=int, default=5, show_default=True, help="max.in.flight.requests.per.connection."),
-    click.option(
-        "--transactional", is_flag=True, help="The producer has a transactional.id and writes in transactions."
-    ),
+    click.option("--transactional", is_flag=True, help="The producer writes in transactions. Default: it does not."),
     click.option(
         "--transaction-version",
         type=click.IntRange(0, 2),

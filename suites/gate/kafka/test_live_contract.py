@@ -78,16 +78,16 @@ def test_without_names_all_topics_are_reported_including_internal_ones(
     state = lines.index(f"{TRANSACTIONS}: 3 replicas, min.insync.replicas=1, clean elections only, ELR on, compacted")
     assert lines[state + 2 : state + 6] == [
         "  lost when the last in-sync replica returns without the records that it had not flushed",
-        "    acknowledged records above what it had flushed; among them decisions to commit that a client was told and "
-        "whose markers were not all written: where one was not, the transaction aborts or hangs",
-        "    because: it may have acknowledged them alone (KIP-966, last replica standing; KIP-98; "
-        "Kafka documentation, transaction.state.log.min.isr)",
+        "    acknowledged records above its flushed log end; among them acknowledged decisions to commit whose markers "
+        "were not all written yet: on a partition without its marker the transaction aborts or hangs",
+        "    because: no other replica may have had them when it acknowledged them (KIP-966, last replica standing; "
+        "KIP-98; Kafka documentation, transaction.state.log.min.isr)",
         f"    how to fix: min.insync.replicas=2 on {TRANSACTIONS} "
         "(transaction.state.log.min.isr is read only when the topic is created)",
     ]
     assert unclean < state < lines.index("strict: 3 replicas, min.insync.replicas=3, clean elections only, ELR on")
     assert "lone: 1 replica, min.insync.replicas=1, clean elections only, ELR on" in lines
-    assert "as safe as three replicas of which two must be in sync: __consumer_offsets, good" in lines
+    assert "as safe as three replicas with two in sync required: __consumer_offsets, good" in lines
 
 
 def test_a_partition_that_refuses_writes_now_is_reported(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:
@@ -103,7 +103,7 @@ def test_a_partition_that_refuses_writes_now_is_reported(cluster: Cluster, admin
     finally:
         cluster.start(3)
         cluster.wait_started(3, 60)
-    assert "  now: partitions 0 have fewer replicas in sync than that" in done.stdout.splitlines()
+    assert "  now: partitions 0 have fewer replicas in sync than required" in done.stdout.splitlines()
 
 
 def test_a_partition_without_a_leader_is_reported(cluster: Cluster, admin: AdminView, topics: list[str]) -> None:

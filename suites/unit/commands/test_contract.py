@@ -1,4 +1,4 @@
-"""`durability contract`: what is told of a configuration, and what is refused. No broker."""
+"""Tests of `durability contract` for a described configuration: its answer and its refusals. No broker."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from harness.model.errors import BadInput
 from harness.model.exits import Exit
 
 
-def test_a_configuration_is_told_in_words_the_worst_first(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_worst_event_of_a_configuration_comes_first(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.invoke(["contract", "--acks", "all", "--min-isr", "1", "--rf", "3", "--unclean"]) is Exit.PASS
-    first, _, worst, which, because, mend, *_ = capsys.readouterr().out.splitlines()
+    first, _, worst, which, because, fix, *_ = capsys.readouterr().out.splitlines()
     assert first == (
         "3 replicas, min.insync.replicas=1, unclean elections, ELR off; a producer with acks=all, idempotent; "
         "a consumer that commits after it processes, read_committed, auto.offset.reset=latest, "
-        "with a group that is left at times"
+        "its group is empty at times"
     )
     assert worst == "lost: the last in-sync replica dies, and others are up"
     assert which == "  acknowledged records at or above the log end of the replica that is elected"
     assert because.startswith("  because: an unclean election makes a replica the leader")
-    assert mend == (
+    assert fix == (
         "  how to fix: unclean.leader.election.enable=false, min.insync.replicas=2, "
         "eligible.leader.replicas.version=1 (from 4.0)"
     )
 
 
-def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_answer_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.invoke(["contract", "--json", "--compacted", "--no-idempotent", "--retries", "0"]) is Exit.PASS
     reported = {row["event"]["name"]: row for row in json.loads(capsys.readouterr().out)}
     assert reported["answer_lost"]["effects"] == ["outcome unknown"]
@@ -48,36 +48,39 @@ def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["--acks", "1", "--transactional"], "idempotence needs acks=all: give --acks all, or no --transactional"),
         (
             ["--long-producer-id-expiration", "--acks", "1"],
-            "--long-producer-id-expiration: it changes nothing here; say --idempotent, without",
+            "--long-producer-id-expiration has no effect here; use --idempotent without",
         ),
-        (["--isolation", "read_uncommitted"], "--isolation: it changes nothing here; say --transactional, too"),
+        (["--isolation", "read_uncommitted"], "--isolation has no effect here; add --transactional"),
         (
             ["--commits", "share", "--reset", "none", "--group-never-empty"],
-            "--reset, --group-never-empty: it changes nothing here; say --commits of a group that is no share group",
+            "--group-never-empty, --reset has no effect here; use a value of --commits other than share",
         ),
-        (["--flush-ms", "-1", "--flush-scheduler-ms", "5"], "--flush-scheduler-ms: it changes nothing here; leave out"),
+        (["--flush-ms", "-1", "--flush-scheduler-ms", "5"], "--flush-scheduler-ms has no effect here; leave out"),
         (
             ["--compacted", "--reads-within-compaction-lag"],
-            "--reads-within-compaction-lag: it changes nothing here; say --cleanup-policy compact and",
+            "--reads-within-compaction-lag has no effect here; add --cleanup-policy compact and",
         ),
         (
             ["--tiered", "--compacted"],
-            "Kafka keeps no compacted topic in the remote tier (KIP-405, KAFKA-19273): leave",
+            "a compacted topic cannot be tiered (KIP-405, KAFKA-19273); leave out --tiered",
         ),
-        (["--tiered", "--cleanup-policy", "compact,delete"], "Kafka keeps no compacted topic in the remote tier"),
+        (["--tiered", "--cleanup-policy", "compact,delete"], "a compacted topic cannot be tiered"),
         (
             ["--tiered", "--retention-ms", "1000", "--local-retention-ms", "1001"],
-            "local.retention.ms is at most retention.ms=1000, or -2, and not 1001",
+            "local.retention.ms=1001 exceeds retention.ms=1000; give at most 1000, or -2",
         ),
         (
             ["--tiered", "--retention-bytes", "9", "--local-retention-bytes", "-1"],
-            "local.retention.bytes is at most retention.bytes=9, or -2, and not -1",
+            "local.retention.bytes=-1 exceeds retention.bytes=9; give at most 9, or -2",
         ),
         (["--retention-ms", "9" * 24], "9999; it must be at most 9223372036854775807"),
         (["--retries", "99999999999"], "retries is 99999999999; it must be at most 2147483647"),
         (["--rf", "0"], "the replication factor is 0; it must be 1 or more"),
-        (["--topic", "x"], "--topic: which cluster? say --bootstrap HOST:PORT"),
-        (["--bootstrap", "x:1", "--rf", "2", "--unclean"], "--rf, --unclean: with --bootstrap the cluster tells"),
+        (["--topic", "x"], "--topic needs a cluster; add --bootstrap HOST:PORT"),
+        (
+            ["--bootstrap", "x:1", "--rf", "2", "--unclean"],
+            "--rf, --unclean: with --bootstrap this is read from the cluster",
+        ),
         (["--acks", "2"], "'2' is not one of '0', '1', 'all'"),
         (["--retention-ms", "-5"], "retention.ms is -5; it must be 0 or more, or -1 for never or no limit"),
         (["--retention-bytes", "-9"], "retention.bytes is -9; it must be 0 or more, or -1 for never or no limit"),
@@ -86,37 +89,35 @@ def test_and_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         (["--flush-ms", "-2"], "flush.ms is -2; it must be 0 or more, or -1 for never or no limit"),
         (["--compacted", "--delete-retention-ms", "-1"], "delete.retention.ms is -1; it must be 0 or more"),
         (["--compacted", "--min-compaction-lag-ms", "-1"], "min.compaction.lag.ms is -1; it must be 0 or more"),
-        (["--transaction-version", "1"], "--transaction-version: it changes nothing here; say --transactional, too"),
+        (["--transaction-version", "1"], "--transaction-version has no effect here; add --transactional"),
         (
             ["--long-transactional-id-expiration"],
-            "--long-transactional-id-expiration: it changes nothing here; say --transactional, too",
+            "--long-transactional-id-expiration has no effect here; add --transactional",
         ),
         (
             ["--long-producer-id-expiration", "--no-idempotent"],
-            "--long-producer-id-expiration: it changes nothing here; say --idempotent, without",
+            "--long-producer-id-expiration has no effect here; use --idempotent without",
         ),
         (
             ["--compacted", "--retention-ms", "5"],
-            "--retention-ms: it changes nothing here; say --cleanup-policy compact,",
+            "--retention-ms has no effect here; add --cleanup-policy compact,",
         ),
         (
             ["--delete-retention-ms", "5"],
-            "--delete-retention-ms: it changes nothing here; say --cleanup-policy compact",
+            "--delete-retention-ms has no effect here; add --cleanup-policy compact",
         ),
-        (["--compacted", "--cleanup-policy", "delete"], "--compacted is --cleanup-policy compact: say one of them"),
-        (["--reset", "by_duration:PT1H"], "no rule speaks of by_duration:PT1H (KIP-1106): what it does lies between"),
-        (["--local-retention-ms", "5"], "--local-retention-ms: it changes nothing here; say --tiered, too"),
+        (["--compacted", "--cleanup-policy", "delete"], "--compacted and --cleanup-policy set the same thing; use one"),
+        (["--reset", "by_duration:PT1H"], "by_duration:PT1H (KIP-1106) has no rule; ask for earliest and for latest"),
+        (["--local-retention-ms", "5"], "--local-retention-ms has no effect here; add --tiered"),
         (["--tiered", "--local-retention-ms", "-3"], "local.retention.ms is -3; it must be -2 (the value of"),
         (["--reset", "oldest"], "'oldest' is not one of 'earliest', 'latest', 'none'"),
         (
             ["--bootstrap", "x:1", "--timestamp-type", "CreateTime"],
-            "--timestamp-type: with --bootstrap the cluster tells",
+            "--timestamp-type: with --bootstrap this is read from the cluster",
         ),
     ],
 )
-def test_what_makes_no_sense_is_one_sentence(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_refusal_is_one_sentence(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.invoke(["contract", *arguments]) is Exit.USAGE
     out, err = capsys.readouterr()
     assert (out, said in err) == ("", True), err
@@ -140,18 +141,21 @@ def reported(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
         (["--tiered", "--local-retention-ms", "604800000"], "local.retention.ms=604800000; "),
         (
             ["--compacted", "--min-compaction-lag-ms", "7", "--reads-within-compaction-lag"],
-            "left at times, within min.compaction.lag.ms",
+            "empty at times, reads within min.compaction.lag.ms",
         ),
         (["--reset", "none"], "auto.offset.reset=none"),
         (["--reset", "error"], "auto.offset.reset=none"),
-        (["--group-never-empty"], "with a group that somebody is always in"),
+        (["--group-never-empty"], "its group always has a member"),
         (["--transactional"], "transactional, transaction.version 2; "),
         (["--transactional", "--transaction-version", "1"], "transactional, transaction.version 1; "),
         (
             ["--transactional", "--long-transactional-id-expiration"],
-            "transaction.version 2, an id that outlives its pauses; ",
+            "transaction.version 2, a transactional.id that outlives its pauses; ",
         ),
-        (["--long-producer-id-expiration"], "acks=all, idempotent, remembered for longer than it waits; "),
+        (
+            ["--long-producer-id-expiration"],
+            "acks=all, idempotent, producer.id.expiration.ms above delivery.timeout.ms; ",
+        ),
         (["--retries", "5"], "acks=all, idempotent, retries=5; "),
         (["--flush-ms", "0"], "flush.ms=0 without effect; "),
         (["--flush-ms", "0", "--flush-scheduler-ms", "1000"], "on disk within 1000 ms; "),
@@ -161,7 +165,7 @@ def reported(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[str]:
         (["--cleanup-policy", "compact", "--min-compaction-lag-ms", "7"], "compacted, min.compaction.lag.ms=7; "),
     ],
 )
-def test_the_first_line_says_what_was_asked(
+def test_the_first_line_repeats_the_settings(
     arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     plain = reported(capsys)[0]
@@ -169,28 +173,28 @@ def test_the_first_line_says_what_was_asked(
     assert said in reported(capsys, *arguments)[0]
 
 
-def test_what_mends_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_fix_can_be_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
     event = "records are sent with timestamps that are older than the retention time"
     lines = reported(capsys, "--retention-ms", "1000")
-    mend = lines[lines.index(f"deleted as configured: {event}") + 3]
-    assert mend == "  how to fix: message.timestamp.type=LogAppendTime, retention.ms=-1"
+    fix = lines[lines.index(f"deleted as configured: {event}") + 3]
+    assert fix == "  how to fix: message.timestamp.type=LogAppendTime, retention.ms=-1"
     assert f"kept: {event}" in reported(capsys, "--retention-ms", "1000", "--timestamp-type", "LogAppendTime")
 
 
-def test_where_elr_decides_that_is_said_and_what_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+def test_where_elr_decides_both_results_are_shown_with_the_defaults(capsys: pytest.CaptureFixture[str]) -> None:
     lines = reported(capsys, "--min-isr", "2")
     at = lines.index("lost: the last in-sync replica returns without the records that it had not flushed")
-    with_elr = "  with ELR, which is on by default in clusters formatted by 4.1 or later (--elr): kept"
+    with_elr = "  with ELR, the default in clusters formatted by 4.1 or later (--elr): kept"
     assert with_elr in lines[at : at + 5]
     assert lines[lines.index("lost: all machines lose power at once") + 4] == ""
     assert not [line for line in reported(capsys, "--min-isr", "1") if line.startswith("  with ELR")]
     lines = reported(capsys, "--min-isr", "2", "--elr")
-    without = "  without ELR, as in clusters formatted before 4.1 that did not turn it on: lost"
+    without = "  without ELR, the default in clusters formatted before 4.1: lost"
     at = lines.index("kept: the last in-sync replica returns without the records that it had not flushed")
     assert without in lines[at : at + 5]
 
 
-def test_each_setting_has_an_option_that_says_its_default(capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_option_names_its_default(capsys: pytest.CaptureFixture[str]) -> None:
     helped = " ".join(" ".join(reported(capsys, "--help")).split())
     own = (
         "--rf",
@@ -202,7 +206,7 @@ def test_each_setting_has_an_option_that_says_its_default(capsys: pytest.Capture
         "--long-producer-id-expiration",
     )
     for option in own:
-        assert "Kafka's own" in helped.split(f" {option} ", 1)[1].split(" --")[0], option
+        assert "Kafka's default" in helped.split(f" {option} ", 1)[1].split(" --")[0], option
     options = [o for o in cli.commands.commands["contract"].params if isinstance(o, click.Option)]
     settings = options[: [o.name for o in options].index("bootstrap")]
     assert not [
@@ -210,7 +214,7 @@ def test_each_setting_has_an_option_that_says_its_default(capsys: pytest.Capture
     ]
 
 
-def test_nobody_at_the_address_is_one_sentence(
+def test_an_address_without_a_broker_is_one_sentence(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(live_topics, "DEADLINE_S", 0.5)
@@ -219,7 +223,7 @@ def test_nobody_at_the_address_is_one_sentence(
     assert "no broker answers at 127.0.0.1:1 within 0.5 s" in said
 
 
-def test_a_setting_that_no_client_has_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_client_setting_is_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "client.properties"
     path.write_text("security.protocoll=SSL\n")
     assert cli.invoke(["contract", "--bootstrap", "h:1", "--command-config", str(path)]) is Exit.USAGE

@@ -1,4 +1,4 @@
-"""`durability contract --bootstrap`: what is told of the topics of a cluster, the worst first. No broker."""
+"""Tests of `durability contract --bootstrap`: the answer about the topics of a cluster. No broker."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def explained(topics: Sequence[LiveTopic], client: ClientSettings = CLIENT, **cl
     return live_explained("h:1", LiveCluster(topics=topics, **cluster), client)
 
 
-def test_the_worst_topic_comes_first_and_the_good_ones_are_named_at_the_end() -> None:
+def test_the_worst_topic_comes_first_and_safe_ones_are_named_at_the_end() -> None:
     topics = [
         topic("fine"),
         topic("strict", min_isr=3),
@@ -45,12 +45,12 @@ def test_the_worst_topic_comes_first_and_the_good_ones_are_named_at_the_end() ->
     assert names == ["lone", "unclean", "__consumer_offsets", "strict", "fine"]
     lines = explained(topics)
     assert lines[:3] == [
-        "5 topics of h:1, as if written to by a producer with acks=all, idempotent",
-        "and read by a consumer that commits after it processes, read_committed, auto.offset.reset=latest, "
-        "with a group that is left at times",
-        "__consumer_offsets: written by brokers, with acks=all, whatever producers do",
+        "5 topics of h:1; assumed: a producer with acks=all, idempotent",
+        "and a consumer that commits after it processes, read_committed, auto.offset.reset=latest, "
+        "its group is empty at times",
+        "__consumer_offsets: written by brokers with acks=all",
     ]
-    assert "as safe as three replicas of which two must be in sync: fine" in lines
+    assert "as safe as three replicas with two in sync required: fine" in lines
     at = lines.index("strict: 3 replicas, min.insync.replicas=3, clean elections only, ELR on")
     assert lines[at + 1 : at + 5] == [
         "  unavailable when one replica is down",
@@ -59,50 +59,50 @@ def test_the_worst_topic_comes_first_and_the_good_ones_are_named_at_the_end() ->
         "min.insync.replicas; KAFKA-15583)",
         "    how to fix: min.insync.replicas=2",
     ]
-    assert lines[-3] == "what three replicas do not spare them, of which two must be in sync:"
+    assert lines[-3] == "possible even with three replicas and two in sync required:"
 
 
-def test_of_the_topic_that_keeps_offsets_it_is_told_that_groups_may_go_back() -> None:
+def test_groups_may_go_back_to_earlier_commits_with_unclean_elections() -> None:
     lines = explained([topic("__consumer_offsets", unclean=True, keeps_offsets=True)])
     event = "the leader of a group's offsets dies while it is alone in sync, and others are up"
     at = lines.index(f"  duplicated when {event}")
     assert lines[at + 3] == "    how to fix: unclean.leader.election.enable=false"
     lines = explained([topic("__consumer_offsets", keeps_offsets=True)])
-    assert "as safe as three replicas of which two must be in sync: __consumer_offsets" in lines
+    assert "as safe as three replicas with two in sync required: __consumer_offsets" in lines
 
 
-def test_partitions_below_their_minimum_are_told_even_of_a_good_topic() -> None:
+def test_partitions_below_min_insync_replicas_are_named_even_for_a_safe_topic() -> None:
     lines = explained([topic("fine", isr=1), topic("other")])
     assert lines[3:5] == [
         "fine: 3 replicas, min.insync.replicas=2, clean elections only, ELR on",
-        "  now: partitions 0 have fewer replicas in sync than that",
+        "  now: partitions 0 have fewer replicas in sync than required",
     ]
     assert topic("fine", isr=2).short == []
     assert topic("lone", isr=1, replicas=1, min_isr=2).short == []  # one of one is enough
 
 
-def test_where_nobody_tells_of_elr_that_is_said() -> None:
-    said = "nobody tells whether eligible leader replicas (KIP-966) are on; they are taken to be off"
+def test_an_unknown_elr_is_named_as_assumed() -> None:
+    said = "the brokers do not report whether eligible leader replicas (KIP-966) are on; assumed: off"
     assert said in explained([topic("fine", known=False, elr=False)])
     assert said not in explained([topic("fine")])
 
 
 def tail(*topics: LiveTopic, client: ClientSettings = CLIENT) -> list[str]:
     lines = explained(topics, client)
-    return lines[lines.index("what three replicas do not spare them, of which two must be in sync:") + 1 :]
+    return lines[lines.index("possible even with three replicas and two in sync required:") + 1 :]
 
 
-def test_what_nothing_spares_is_told_of_the_topics_that_it_concerns_with_what_mends_it() -> None:
+def test_unavoidable_losses_name_their_topics_and_the_fix() -> None:
     power = "  lost when all machines lose power at once"
     which = "acknowledged records that the operating system had not written to a disk"
     flushed, plain = topic("a_flushed", flush_messages=1), topic("plain")
-    mend = "    how to fix: replicas on power supplies of their own, flush.messages=1"
-    assert tail(flushed, plain)[:2] == [f"{power}, of plain: {which}", mend]
-    assert tail(plain, topic("other"))[:2] == [f"{power}: {which}", mend]
+    fix = "    how to fix: replicas on power supplies of their own, flush.messages=1"
+    assert tail(flushed, plain)[:2] == [f"{power}, of plain: {which}", fix]
+    assert tail(plain, topic("other"))[:2] == [f"{power}: {which}", fix]
     assert not [line for line in explained([flushed]) if line.startswith(power)]
 
 
-def test_without_elr_one_is_told_to_turn_it_on() -> None:
+def test_without_elr_the_fix_is_to_turn_it_on() -> None:
     def reported(**settings: Any) -> list[str]:
         lines = tail(topic("plain", **settings))
         return [after for line, after in pairwise(lines) if "returns without" in line]
@@ -111,7 +111,7 @@ def test_without_elr_one_is_told_to_turn_it_on() -> None:
     assert reported() == []
 
 
-def test_producers_say_nothing_of_what_brokers_write() -> None:
+def test_producer_settings_do_not_apply_to_internal_topics() -> None:
     one = ClientSettings(acks="1", idempotent=False)
     topics = [topic("plain"), topic("__consumer_offsets", keeps_offsets=True), topic("__mine")]
     lines = tail(*topics, client=one)
@@ -124,12 +124,12 @@ def test_producers_say_nothing_of_what_brokers_write() -> None:
 
 
 @pytest.mark.parametrize("name", OWN)
-def test_of_kafka_s_own_topics_it_is_said_what_goes_with_them(name: str) -> None:
-    said = [line for line in explained([topic(name)]) if line.startswith(f"  with {name} goes ")]
+def test_the_answer_names_the_state_that_internal_topics_hold(name: str) -> None:
+    said = [line for line in explained([topic(name)]) if line.startswith(f"  if {name} is lost, so are the ")]
     assert len(said) == 1
     lines = explained([topic(name, replicas=1, min_isr=1)])
-    assert [line for line in lines if line.startswith("  with it goes ")] == [said[0].replace(name, "it")]
-    assert not [line for line in explained([topic("__mine")]) if " goes " in line]
+    assert [line for line in lines if line.startswith("  if it is lost, ")] == [said[0].replace(name, "it", 1)]
+    assert not [line for line in explained([topic("__mine")]) if " is lost, so are " in line]
 
 
 HOUR_MS = 3_600_000
@@ -146,36 +146,38 @@ HOUR_MS = 3_600_000
         ({"retention_ms": 1, "compacted": True}, ["grows_old"]),
     ],
 )
-def test_what_is_deleted_before_a_reader_is_back_is_bad(settings: dict[str, Any], events: list[str]) -> None:
+def test_retention_shorter_than_a_day_is_avoidable(settings: dict[str, Any], events: list[str]) -> None:
     one = topic("soon", **settings)
     assert [promise.event.name for promise in avoidable(one, CLIENT)] == events
     lines = explained([one])
     assert ("    how to fix: retention.ms=86400000 (24 h) or more" in lines) == bool(events)
-    assert ("as safe as three replicas of which two must be in sync: soon" in lines) == (not events)
+    assert ("as safe as three replicas with two in sync required: soon" in lines) == (not events)
 
 
-def test_records_that_come_back_are_bad() -> None:
+def test_deleted_records_that_return_are_avoidable() -> None:
     assert "deleted_and_killed" in [p.event.name for p in avoidable(topic("lone", replicas=1, min_isr=1), CLIENT)]
     assert "deleted_and_killed" not in [p.event.name for p in avoidable(topic("fine"), CLIENT)]
 
 
-def test_topics_that_keep_so_many_bytes_are_named() -> None:
+def test_topics_with_retention_by_size_are_named() -> None:
     topics = [topic("big", retention_bytes=10**9), topic("kept", retention_bytes=1, deletes=False, compacted=True)]
     lines = explained([*topics, topic("plain")])
     assert lines[-2:] == [
-        "deleted beyond retention.bytes, however young, read or not: big",
-        "  how to fix: retention.bytes=-1, or as much as comes in 24 h",
+        "records beyond retention.bytes are deleted at any age, read or not: big",
+        "  how to fix: retention.bytes=-1, or more than arrives in 24 h",
     ]
 
 
-def test_an_empty_cluster_has_nothing_to_tell() -> None:
+def test_an_empty_cluster_gives_two_lines() -> None:
     first, second = explained([])
-    assert first == "0 topics of h:1, as if written to by a producer with acks=all, idempotent"
-    assert second.startswith("and read by a consumer that ")
+    assert first == "0 topics of h:1; assumed: a producer with acks=all, idempotent"
+    assert second.startswith("and a consumer that ")
 
 
-SAFE = "as safe as three replicas of which two must be in sync: "
-ALONE = "; where two must be in sync, somebody else has all that acks=all acknowledged, and can be elected by hand"
+SAFE = "as safe as three replicas with two in sync required: "
+ALONE = (
+    "; if two must be in sync, another replica has every record acknowledged with acks=all and can be elected by hand"
+)
 
 
 def events(one: LiveTopic, client: ClientSettings = CLIENT) -> list[str]:
@@ -214,7 +216,9 @@ def test_two_replicas_are_never_as_safe_as_three() -> None:
 @pytest.mark.parametrize("elr", [True, False])
 @pytest.mark.parametrize("flush", [-1, 1])
 @pytest.mark.parametrize(("replicas", "min_isr"), [(1, 1), (1, 2), (2, 1), (2, 2), (3, 1), (5, 1)])
-def test_nothing_with_fewer_is_called_safe(replicas: int, min_isr: int, flush: int, elr: bool, acks: Any) -> None:
+def test_fewer_than_three_replicas_or_two_in_sync_are_never_called_safe(
+    replicas: int, min_isr: int, flush: int, elr: bool, acks: Any
+) -> None:
     client = ClientSettings(acks=acks, idempotent=acks == "all")
     few = topic("few", replicas=replicas, min_isr=min_isr, elr=elr, flush_messages=flush)
     assert not [line for line in explained([few], client) if line.startswith(SAFE)]
@@ -241,7 +245,7 @@ def test_without_elr_the_one_that_has_the_most_to_lose_comes_first() -> None:
     assert [one.name for one in worst_first(topics, CLIENT)] == ["lone", "unclean", "one", "two"]
 
 
-def test_a_partition_without_a_leader_is_told_even_of_a_good_topic() -> None:
+def test_a_partition_without_a_leader_is_named_even_for_a_safe_topic() -> None:
     odd = topic("odd", leaderless=[1])
     lines = explained([odd, topic("other")])
     at = lines.index("odd: 3 replicas, min.insync.replicas=2, clean elections only, ELR on")
@@ -270,7 +274,7 @@ def test_what_coordinators_keep_is_lost_in_words_of_its_own(
         assert f"; {kip}; Kafka documentation, {made_by}" in promise.source
         assert f"min.insync.replicas=2 on {name} ({made_by} is read only when the topic is created)" in promise.fix
         assert "min.insync.replicas=2" not in promise.fix
-    assert "among them" not in clean["last_in_sync_dies"].which  # it waits for who has it
+    assert "among them" not in clean["last_in_sync_dies"].which  # the partition waits for the replica that has it
     other = {promise.event.name: promise for promise in avoidable(topic("plain", min_isr=1, elr=elr), CLIENT)}
     assert "among them" not in other["returns_short"].which
     assert "min.insync.replicas=2" in other["returns_short"].fix

@@ -1,4 +1,4 @@
-"""What is read of a cluster that somebody runs, where some of it is silent, gone or refused. No broker."""
+"""Tests of reading the settings of a live cluster, with brokers that are silent, down or refuse. No broker."""
 
 from __future__ import annotations
 
@@ -153,9 +153,7 @@ def test_a_topic_that_goes_meanwhile_is_left_out_and_one_that_is_denied_is_named
         ({"a": GONE}, r"^not explained, because they were deleted meanwhile: a$"),
     ],
 )
-def test_where_the_only_topic_that_was_asked_for_is_not_told_that_is_bad_input(
-    refused: dict[str, KafkaError], said: str
-) -> None:
+def test_an_only_topic_without_readable_settings_is_bad_input(refused: dict[str, KafkaError], said: str) -> None:
     reported = Told(dict.fromkeys(("a", "b"), (1,)), refused=refused)
     with pytest.raises(BadInput, match=said):
         live_cluster("h:1", reported, ["a"])
@@ -214,14 +212,14 @@ def contract(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
             2,
             ("--transaction-version", "0"),
             0,
-            "the cluster has finalized transaction.version 2 (KIP-890); what is told is of 0, as asked for",
+            "the cluster has finalized transaction.version 2 (KIP-890); the answer assumes 0, as asked for",
         ),
-        (None, (), 0, "nobody tells which transaction.version (KIP-890) is finalized; it is taken to be 0"),
+        (None, (), 0, "the brokers do not report the finalized transaction.version (KIP-890); assumed: 0"),
         (
             None,
             ("--transaction-version", "2"),
             2,
-            "nobody tells which transaction.version (KIP-890) is finalized; it is taken to be 2",
+            "the brokers do not report the finalized transaction.version (KIP-890); assumed: 2",
         ),
     ],
 )
@@ -244,18 +242,18 @@ def test_transactions_are_those_of_the_cluster_unless_others_are_asked_for(
     assert (late["effects"] == ["kept"]) == (spoken == 2)
 
 
-def test_transactions_are_not_spoken_of_where_there_are_none(
+def test_transaction_version_is_not_mentioned_without_transactions(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "transaction.version" not in contract(monkeypatch, capsys, Told({"a": (1,)}, finalized={}))
 
 
-def test_what_was_not_read_is_told_and_never_called_safe(
+def test_a_topic_without_readable_settings_is_named_and_never_called_safe(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     reported = Told(dict.fromkeys(("kept", "secret"), (1,)), refused={"secret": DENIED})
     lines = contract(monkeypatch, capsys, reported).splitlines()
-    assert "as safe as three replicas of which two must be in sync: kept" in lines
+    assert "as safe as three replicas with two in sync required: kept" in lines
     assert [line for line in lines if "secret" in line] == live_topics.not_read_lines(
         [live_topics.NotRead("secret", DENIED)]
     )

@@ -1,4 +1,4 @@
-"""What `durability list releases` says of a repository, and of one that does not answer."""
+"""Tests of `durability list releases`, with a repository and with one that does not answer."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def test_each_version_says_whether_it_can_be_judged(tmp_path: Path, records: Pat
         repository.kafka(version)
     record(records, "4.2.0", repository.url)
     assert listing.releases(repository.url)[1] == [
-        ("4.3.1", "downloads on use, if it is published in full"),
+        ("4.3.1", "downloaded when used, if it is completely published"),
         ("4.2.0", "cached"),
-        ("2.8.0", "no: it has no KRaft for production (KIP-833)"),
+        ("2.8.0", "no: it has no KRaft mode for production (KIP-833)"),
     ]
 
 
@@ -47,7 +47,10 @@ def test_a_silent_repository_is_not_credited_with_what_another_one_has(records: 
         listing.releases(SILENT)
     record(records, "4.3.1", SILENT)
     ((version, said),) = listing.releases(SILENT)[1]
-    assert (version, said.startswith("cached; not asked for others: http://127.0.0.1:9 cannot")) == ("4.3.1", True)
+    assert (version, said.startswith("cached; the repository was not asked: http://127.0.0.1:9 cannot")) == (
+        "4.3.1",
+        True,
+    )
 
 
 def test_an_empty_name_is_no_repository() -> None:

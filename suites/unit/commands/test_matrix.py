@@ -165,7 +165,7 @@ def test_what_was_promised_and_seen_holds(monkeypatch: pytest.MonkeyPatch) -> No
         ((*LOST_50, lost("one", 2, Kind.DUPLICATED)), "one", "50 lost, 2 duplicated (PASS; promised: 50 lost)"),
     ],
 )
-def test_less_or_more_than_promised_does_not(
+def test_a_cell_with_less_or_more_than_promised_does_not_hold(
     findings: tuple[Finding, ...], topic: str, text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = cells(DIES, verdict(DIES, *findings), monkeypatch)

@@ -110,7 +110,7 @@ def test_an_end_may_arrive_amid_a_transaction_only_while_one_is_open() -> None:
             play({**more[0], **other})
 
 
-def test_possible_requests_are_accepted() -> None:
+def test_steps_that_can_hold_such_frames_are_accepted() -> None:
     with_step("late_end_txn", apis=["AddPartitionsToTxn", "TxnOffsetCommit"])
     with_step("late_produce", apis=["OffsetCommit", "Heartbeat"])
     with_step("late_produce", apis=["Produce"], answers=True, late=False)
