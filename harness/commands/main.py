@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, NoReturn
 if TYPE_CHECKING:
     from harness.model.exits import Exit
 
-_INTERRUPTED = 130  # Exit.INTERRUPTED, which is not imported yet when it is needed
+# Exit.HARNESS and Exit.INTERRUPTED, which may not be imported yet when they are needed.
+_HARNESS = 3
+_INTERRUPTED = 130
 
 
 def main() -> NoReturn:
@@ -27,6 +29,8 @@ def main() -> NoReturn:
         if sys.stderr is not None:
             sys.stderr.write("durability: interrupted; nothing was started\n")
         code = _INTERRUPTED
+    except Exception:  # memory ran out where the error was reported: 1 would mean FAIL
+        code = _HARNESS
     sys.exit(code)
 
 

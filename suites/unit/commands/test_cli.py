@@ -151,7 +151,7 @@ def test_nothing_uncaught_ends_in_1(
         (["run", "/dev/zero"], "no scenario '/dev/zero'"),
         (["run", "ZERO.toml"], "cannot be read (it is a device, a pipe or a socket, and not a regular file)"),
         (["gate", "--tier-storage", "/dev/zero"], "it is a device, a pipe or a socket"),
-        (["matrix", "/dev/zero"], "/dev/zero is no file"),
+        (["matrix", "/dev/zero"], "/dev/zero does not exist or is not a file"),
         (["contract", "--bootstrap", "h:1", "--command-config", "/dev/zero"], "it is a device, a pipe or a socket"),
         (["contract", "--bootstrap", "h"], "the address 'h' has no port"),
         (["clean", "nowhere"], "there is no run 'nowhere' in "),

@@ -68,7 +68,7 @@ def test_columns_are_chosen_by_their_names_and_by_their_events() -> None:
     assert matrix.chosen(()) == tuple(SCENARIOS)
     assert matrix.chosen(["leader_dies", "contract_leader_dies"]) == ("contract_leader_dies",)
     assert matrix.chosen(["deleted_and_restarted"]) == ("contract_records_deleted",)
-    with pytest.raises(BadInput, match="no column of the matrix is called 'leader_dyes'; did you mean 'leader_dies'"):
+    with pytest.raises(BadInput, match="the matrix has no event or scenario 'leader_dyes'; did you mean 'leader_dies'"):
         matrix.chosen(["leader_dyes"])
 
 
@@ -77,7 +77,7 @@ def test_columns_are_chosen_by_tags_too() -> None:
     assert groups == tuple(name for name, column in SCENARIOS.items() if "groups" in column.tags)
     assert set(matrix.chosen(["leader_dies"], ["groups"])) == {"contract_leader_dies", *groups}
     assert matrix.chosen((), [matrix.TAG]) == tuple(SCENARIOS)
-    with pytest.raises(BadInput, match="no column of the matrix has the tag 'gruops'; did you mean 'groups'"):
+    with pytest.raises(BadInput, match="no scenario of the matrix has the tag 'gruops'; did you mean 'groups'"):
         matrix.chosen((), ["gruops"])
 
 
