@@ -8,6 +8,7 @@ from typing import Final
 
 import harness
 import reports
+from harness.commands.matrix import declared_cells, matrix_scenarios, plain
 from harness.evidence.documents import write_json
 from harness.faults.steps import catalogue as faults
 from harness.model.errors import BadInput
@@ -20,8 +21,19 @@ PLAYED: Final = MATRIX.with_name("matrix.json")
 
 
 def matrix() -> str:
-    """MATRIX.md, from the results that are kept in the source tree."""
-    return reports.matrix_document(reports.read_matrix([PLAYED]))
+    """MATRIX.md, from the results that are kept in the source tree. Texts are those of the code of today."""
+    played = reports.read_matrix([PLAYED])
+    declared = {
+        (cell.scenario, cell.topic): plain(cell)
+        for scenario in matrix_scenarios().values()
+        for cell in declared_cells(scenario, played["release"])
+    }
+    cells = [{**row, **_texts(declared.get((row["scenario"], row["topic"]), row))} for row in played["cells"]]
+    return reports.matrix_document({**played, "cells": cells})
+
+
+def _texts(cell: Mapping[str, object]) -> dict[str, object]:
+    return {key: cell[key] for key in ("happens", "configuration", "which", "why", "source", "fix")}
 
 
 CATALOGUES: Final[Mapping[Path, Callable[[], str]]] = {

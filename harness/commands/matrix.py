@@ -7,7 +7,7 @@ topic is read from the verdict of the run and compared with the promise for its 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -73,6 +73,7 @@ class Cell:
     silent_s: float
     evidence: str | None = None
     exactly: int | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)  # of topic and clients, as plain JSON types
 
     @property
     def holds(self) -> bool:
@@ -166,7 +167,7 @@ def write(result: GateResult) -> list[Cell]:
     """Writes the matrix of a gate that has just ended beside its evidence: contracts.json."""
     cells = list(cells_of(result))
     head = {"format_version": MATRIX_VERSION, **asdict(Played.now(result))}
-    write_json(result.out / MATRIX, {**head, "cells": [_plain(cell) for cell in cells]})
+    write_json(result.out / MATRIX, {**head, "cells": [plain(cell) for cell in cells]})
     return cells
 
 
@@ -218,6 +219,7 @@ def _cells(scenario: Scenario, bundle: Path | None, version: str) -> Iterator[Ce
             silent_s=silent_s,
             evidence=bundle.name if bundle else None,
             exactly=exactly_of(scenario, topic),
+            settings={"topic": asdict(settings), "client": asdict(client)},
         )
 
 
@@ -288,13 +290,15 @@ def _open_s(bundle: Path, fault: str) -> float:
     return 0.0
 
 
-def _plain(cell: Cell) -> dict[str, Any]:
+def plain(cell: Cell) -> dict[str, Any]:
+    """A cell as plain JSON types, for contracts.json."""
     return {
         "scenario": cell.scenario,
         "event": cell.event.name,
         "happens": cell.event.happens,
         "topic": cell.topic,
         "configuration": cell.row,
+        "settings": cell.settings,
         "promised": [effect.value for effect in cell.promised.effects],
         "exactly": cell.exactly,
         "seen": {effect.value: amount for effect, amount in cell.seen.items()},

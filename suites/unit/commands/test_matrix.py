@@ -304,7 +304,7 @@ def test_the_command_prints_the_matrix_and_ends_in_what_it_came_to(
         plain = {
             "format_version": MATRIX_VERSION,
             **asdict(PLAYED),
-            "cells": [contracts._plain(cell) for cell in found],
+            "cells": [contracts.plain(cell) for cell in found],
         }
         Path(MATRIX).write_text(json.dumps(plain), encoding="utf-8")
         return result(Status.PASS), found
@@ -323,7 +323,7 @@ def test_the_command_prints_the_matrix_and_ends_in_what_it_came_to(
 
 def test_what_is_written_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = cells(DIES, verdict(DIES, *LOST_50), monkeypatch)["one"]
-    reported = json.loads(json.dumps(contracts._plain(cell)))
+    reported = json.loads(json.dumps(contracts.plain(cell)))
     assert (reported["event"], reported["promised"], reported["seen"]) == ("leader_dies", ["lost"], {"lost": 50})
     assert reported["holds"]
     assert (reported["text"], reported["evidence"]) == ("50 lost", "bundle")

@@ -101,9 +101,9 @@ def test_a_valid_upgrade_scenario_is_read() -> None:
 @pytest.mark.parametrize(
     ("steps", "shape", "reported"),
     [
-        ([UP], 'starts_on = "newest"', "starts_on = 'newest' is no version of Kafka; write one such as 3.9.1"),
-        (['{ do = "hold", seconds = 1 }'], OLD, "starts_on without a step that upgrades"),
-        (['{ do = "roll", to = "start" }'], OLD, "starts_on without a step that upgrades"),
+        ([UP], 'starts_on = "newest"', "starts_on = 'newest' is no version of Kafka; give one such as 3.9.1"),
+        (['{ do = "hold", seconds = 1 }'], OLD, "starts_on needs a step that upgrades"),
+        (['{ do = "roll", to = "start" }'], OLD, "starts_on needs a step that upgrades"),
         ([UP], "", 'the cluster has only one release; set starts_on = "3.9.1"'),
         ([UP, '{ do = "roll", node = "controllers" }'], OLD, "there is no majority left"),
         ([UP, RAISE, '{ do = "roll", to = "start", name = "b" }'], OLD, "'raise_features' raises feature levels"),
