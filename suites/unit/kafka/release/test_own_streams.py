@@ -78,7 +78,11 @@ def test_a_scenario_knows_that_it_needs_kafka_streams() -> None:
             'has no transaction with offsets at "offsets"; set at = "produced"',
         ),
         ("steps = [", "shape.secure = true\nsteps = [", "cannot use a secure cluster yet"),
-        ("steady =", 'r = { topics = ["a"], client = "streams" }\nsteady =', "is an application that reads; add a table"),
+        (
+            "steady =",
+            'r = { topics = ["a"], client = "streams" }\nsteady =',
+            "is an application that reads; add a table",
+        ),
     ],
 )
 def test_settings_that_kafka_streams_cannot_have_are_refused(old: str, new: str, reported: str) -> None:
