@@ -56,7 +56,7 @@ class Bundle:
         `allow_unfinished` also opens the folder of a run that died before it was sealed. What a killed `durability
         seal` left in the folder is finished or undone first.
         """
-        with with_rights(path, "judge it as a user who may read all of it"):
+        with with_rights(path, "judge it as a user with read access to all of it"):
             return cls._open(path, allow_unfinished)
 
     @classmethod
@@ -70,7 +70,8 @@ class Bundle:
         manifest = read_manifest(path) if sealed else _unsealed_manifest()
         if sealed:
             check_digests(path, manifest)
-        # A person who seals evidence need not say its version: the seal does. Without a seal only run.json tells it.
+        # Evidence that was sealed by hand may lack its version, because the seal has one. Without a seal only run.json
+        # has it.
         documents = documents_of(path, version_needed=not sealed and not _by_hand(path))
         if not sealed and (documents["run.json"]["finished"] or _by_hand(path)):
             raise _never_sealed(path)
@@ -200,7 +201,7 @@ def _check_part(file: Path, table: str, *, whole: bool) -> None:
 
 
 def _wrong_columns(found: pa.Schema, expected: pa.Schema, optional: frozenset[str]) -> str | None:
-    """What is wrong with the columns, or None. Their order does not matter, and any of Arrow's types of text will
+    """The error in the columns, or None. Their order does not matter, and any of Arrow's types of text will
     do.
     """
     if twice := [name for name in expected.names if found.names.count(name) > 1]:

@@ -63,9 +63,7 @@ def is_there(path: Path) -> bool:
 
 @contextmanager
 def with_rights(folder: Path, remedy: str) -> Iterator[None]:
-    """Turns an OSError in a folder of evidence into BadEvidence: the user is the one who can change rights and
-    disks.
-    """
+    """Turns an OSError in a folder of evidence into BadEvidence, because only the user can change rights and disks."""
     try:
         yield
     except OSError as refusal:

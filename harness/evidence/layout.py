@@ -59,7 +59,7 @@ def _no_part(found: Path, table: str, kinds: Sequence[str]) -> BadEvidence:
     names = [found.name.partition(".")[0] + kind for kind in kinds]
     wanted = " or ".join(f"<writer>{kind}" for kind in kinds)
     return BadEvidence(
-        f"{found} is no part of {table}, whose parts are {wanted}{_near(found.name, names, 0.75)}; write it as one, or "
+        f"{found} is no part of {table}; its parts are {wanted}{_near(found.name, names, 0.75)}; write it as one, or "
         "move it out of the bundle (see FORMAT.md)"
     )
 

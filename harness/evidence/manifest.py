@@ -36,7 +36,7 @@ def write_manifest(bundle: Path, facts: Mapping[str, object], *, sealed_by: str)
 
 
 def manifest_of(files: Mapping[str, Path], facts: Mapping[str, object], sealed_by: str) -> dict[str, Any]:
-    """The manifest of `files`, whose keys are the names that they have in the sealed bundle."""
+    """The manifest of `files`. Their keys are their names in the sealed bundle."""
     digests = {name: digest(file) for name, file in sorted(files.items())}
     return {"format_version": FORMAT_VERSION, "sealed_by": sealed_by, **facts, "files": digests}
 

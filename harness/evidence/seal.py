@@ -41,7 +41,7 @@ def seal_directory(path: Path) -> Bundle:
     there is one. A verdict on the evidence before this seal is removed, because it is not about this evidence. A folder
     that is refused stays as it was, with the seal and the verdict that it had.
     """
-    with with_rights(path, "seal it as a user who may do both, on a disk with space left"):
+    with with_rights(path, "seal it as a user with both rights, on a disk with space left"):
         if not path.is_dir():
             raise BadEvidence(f"{path} is not a folder; give the folder of the evidence")
         with sealing(path):

@@ -13,7 +13,7 @@ Words = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """An object whose keys are names of the evidence. All its values have one shape."""
+    """An object with names from the evidence as keys. All its values have one shape."""
 
     shape: Shape
 
@@ -28,14 +28,14 @@ class Kinds:
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """A list of fixed length, each of whose members has a shape of its own."""
+    """A list of fixed length. Each member has its own shape."""
 
     shapes: tuple[Shape, ...]
 
 
 # "int", "number", "bool", "string", with a "?" if the value may be null; a tuple of words, one of which it must be;
-# [shape] is a list; a mapping is an object, whose `key?` may be absent or null. Keys that a shape does not name are
-# ignored, as FORMAT.md says.
+# [shape] is a list; a mapping is an object, and a `key?` of it may be absent or null. Keys that a shape does
+# not name are ignored, as FORMAT.md says.
 Shape = str | Words | list[Any] | Mapping[str, Any] | Many | Kinds | Members
 
 _SAID: Final = {"int": "a whole number", "number": "a number", "bool": "true or false", "string": "text"}

@@ -41,7 +41,7 @@ def words_in(file: Path, column: str) -> set[str | None]:
 
 
 def misfit_of_line(row: object, table: str, *, by_hand: bool = False) -> str | None:
-    """What is wrong with a JSON line; None if it fits. `by_hand`: columns that may be null may be left out."""
+    """The error in a JSON line; None if it fits. `by_hand`: columns that may be null may be left out."""
     if wrong := misfit(row, _shape(table, by_hand)):
         return wrong
     values: dict[str, Any] = dict(row) if isinstance(row, dict) else {}

@@ -70,7 +70,7 @@ class MetadataEntity:
 
 
 def standing_topics(admin: Admin) -> list[Topic]:
-    """Topics without records whose settings and replicas are changed, and which are not deleted."""
+    """Topics without records. Their settings and replicas are changed, and they are not deleted."""
     count = -(-admin.entities // len(TOPIC_KEYS))
     partitions = -(-admin.entities // count)
     pair = tuple(int(broker) for broker in FIRST_PAIR.split(","))

@@ -108,7 +108,7 @@ class Finding:
     last_ns: int | None = None
     step: str | None = None  # the step during which they were acked
     reader: str | None = None
-    detail: str = ""  # what was observed, in one sentence
+    detail: str = ""  # the observation, in one sentence
     contract: str = ""  # the promise that this breaks, in one sentence
     excused_by: str | None = None  # the evidenced event and the clause that permit it
     explained_by: str | None = None  # the client caused it, not the release

@@ -199,9 +199,9 @@ def _inside(window: str) -> Column:
 
 
 def _stalls(ledger: DataFrame) -> DataFrame:
-    """Gaps between acknowledgements, counted from when a client began to wait: with the record whose acknowledgement
-    ended the gap, or with one that it gave up on before. Also the time after the last acknowledgement, if a record
-    waited then.
+    """Gaps between acknowledgements, counted from when a client began to wait: with the record that ended the gap
+    with its acknowledgement, or with one that the client gave up on before. Also the time after the last
+    acknowledgement, if a record waited then.
 
     Records are grouped by tenths of a second, so that few rows have to be sorted; gaps within a tenth do not count.
     """

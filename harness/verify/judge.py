@@ -46,7 +46,7 @@ def judge(
     """The verdict on each bundle, in order. Writes verdict.json and findings.parquet into each, unless `write` is
     False.
 
-    JAVA_HOME must name a Java that Spark runs on. Raises BadEvidence for a bundle whose documents cannot be judged.
+    JAVA_HOME must name a Java that Spark runs on. Raises BadEvidence for a bundle with documents that cannot be judged.
     """
     cases = [case_of(bundle) for bundle in bundles]
     if not cases:
@@ -106,7 +106,7 @@ def _collected(rows: Callable[[], list[T]], none: list[T], what: str, failed: di
     """Rows that fit on the driver, by bundle; `none` when they cannot be read, which is noted in `failed`."""
     try:
         return rows()
-    except Exception as error:  # whatever it is, the checks are still valid
+    except Exception as error:  # after any error here the checks are still valid
         log.exception("the rows of %s could not be read", what)
         failed[what] = _in_one_line(error)
         return none
@@ -137,7 +137,7 @@ def _checked(inputs: Inputs, pool: Executor, failed: dict[str, str], progress: P
     for name, checked in checking.items():
         try:
             rows = checked.result()
-        except Exception as error:  # whatever it is, the other checks are still valid
+        except Exception as error:  # after any error here the other checks are still valid
             log.exception("check %s failed", name)
             failed[name] = _in_one_line(error)
             continue

@@ -35,7 +35,7 @@ def tier_gap_never_finished(copy: Copy) -> Expected:
 
 @plant
 def tier_gap_of_another_lineage(copy: Copy) -> Expected:
-    """It was copied by a leader whose records are in no log."""
+    """It was copied by a leader with records that are in no log."""
     segment = _middle(copy)
     copy.change("tier_metadata", {"epochs": f"99:{segment['base_offset']}"}, segment_id=segment["segment_id"])
     return _fails(Kind.TIER_GAP, segment)

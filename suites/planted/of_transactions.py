@@ -10,8 +10,8 @@ from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, Record, fails, of, passes
 from suites.planted.plants import COMMITTED, forget, plant, transaction
 
-READERS = "readers"  # the group whose consumer commits
-PAYMENTS = "payments"  # the group whose offsets are committed in transactions
+READERS = "readers"  # the group with a consumer that commits
+PAYMENTS = "payments"  # the group with offsets that are committed in transactions
 PARTITIONS = 10  # of __consumer_offsets
 
 
@@ -161,7 +161,7 @@ def near_torn_transaction_aborted_and_called_unknown(copy: Copy) -> Expected:
 
 @plant
 def near_torn_transaction_unknown_send_within(copy: Copy) -> Expected:
-    """A record of a committed transaction whose send was not answered, and which was not written."""
+    """A record of a committed transaction. Its send was not answered, and it was not written."""
     gone = transaction(copy.original, "committed")[0][0]
     copy.change("ledger", {"outcome": "unknown", "offset": None}, **gone.sent)
     forget(copy, gone)

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.kafka
 
 @pytest.fixture
 def bundle(original: Original, tmp_path: Path) -> Path:
-    """A copy whose files may be overwritten."""
+    """A copy with files that may be overwritten."""
     return Path(shutil.copytree(original.path, tmp_path / "bundle"))
 
 

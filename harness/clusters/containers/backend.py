@@ -154,8 +154,8 @@ def _by_entry_point(site: Site, cache: Cache, progress: Progress) -> Site | None
         return None
     if site.shape.voters == "dynamic":
         progress(
-            f"{image.spec}: nodes are started by its start scripts, because its entry point refuses storage whose "
-            "voters are not in the settings (KIP-853)"
+            f"{image.spec}: nodes are started by its start scripts, because its entry point refuses storage with "
+            "voters that are not in the settings (KIP-853)"
         )
         return None
     fast = site if image.layout.own_archive else with_fast_start(site, cache, progress)

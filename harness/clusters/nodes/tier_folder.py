@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.kafka.release.release import Release
-from harness.kafka.settings.tier_settings import BUCKET, ORDERS, SINCE, TOLD, Tier
+from harness.kafka.settings.tier_settings import BUCKET, ORDERS, REPORTS, SINCE, Tier
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape
 
@@ -24,7 +24,10 @@ def make_store(run: Path, shape: ClusterShape) -> list[Path]:
         return []
     store = store_of(run)
     store.mkdir()
-    for name in (*((ORDERS, TOLD) if shape.tier_faults else ()), *((BUCKET,) if shape.tier in ("local", "s3") else ())):
+    for name in (
+        *((ORDERS, REPORTS) if shape.tier_faults else ()),
+        *((BUCKET,) if shape.tier in ("local", "s3") else ()),
+    ):
         (store / name).mkdir()
     return [store]
 

@@ -1,4 +1,4 @@
-"""Consumer groups whose members leave or pause for a while, and the deletion of a group without members."""
+"""Consumer groups with members that leave or pause for a while, and the deletion of a group without members."""
 
 from __future__ import annotations
 

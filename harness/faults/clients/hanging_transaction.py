@@ -19,7 +19,7 @@ from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import Deadline
 from harness.model.waiting import wait_for
 
-# The states of a transaction whose markers every partition has acknowledged.
+# The states of a transaction after every partition has acknowledged its marker.
 ENDED: Final = frozenset({"CompleteCommit", "CompleteAbort"})
 
 

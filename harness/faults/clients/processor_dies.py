@@ -14,7 +14,7 @@ from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import STREAMS, Count, Moment, Processing
 
-# The errors for a producer whose transactional id another producer has taken over (KIP-98, KIP-360).
+# The errors for a producer after another producer has taken over its transactional id (KIP-98, KIP-360).
 _FENCED = frozenset({"_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 
 

@@ -26,7 +26,7 @@ class RestartReader(Action):
 
     do: ClassVar[str] = "restart_reader"
     summary: ClassVar[str] = (
-        "Restarts a member of a group, with another `protocol` if it says so, and waits until it commits again."
+        "Restarts a member of a group, with another `protocol` if one is given, and waits until it commits again."
     )
     proof: ClassVar[str] = (
         "a static member got its partitions again, and no other member gained or lost any; of another member, the "
@@ -43,9 +43,7 @@ class RestartReader(Action):
         if spec.group is None:
             raise BadInput(f"reader: {self.reader} is in no group, and has no committed offsets; name one in a group")
         if spec.shares:
-            raise BadInput(
-                f"reader: {self.reader} is in a share group, whose members own no partitions; use reader_dies"
-            )
+            raise BadInput(f"reader: {self.reader} is in a share group; its members own no partitions; use reader_dies")
 
     def perform(self, context: StepContext) -> Done:
         members = context.load.other_members(self.reader)

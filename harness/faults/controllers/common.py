@@ -17,7 +17,7 @@ REJOINED_DEADLINE_S: Final = 60.0
 
 
 def validate(plan: StepValidation) -> None:
-    """BadInput for a scenario whose controllers have no majority without one of them."""
+    """BadInput for a scenario with too few controllers for a majority without one of them."""
     if plan.scenario.shape.controllers < CONTROLLERS_MIN:
         raise BadInput(
             f"without one controller there is no majority left; set controllers = {CONTROLLERS_MIN} in [shape]"

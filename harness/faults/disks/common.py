@@ -77,7 +77,7 @@ def disks_of(context: StepContext) -> Disks:
 
 
 def remount_and_start(context: StepContext, nodes: Iterable[int]) -> None:
-    """Stops the brokers whose disks are broken, mounts these disks again, and starts all brokers that are down."""
+    """Stops the brokers with broken disks, mounts these disks again, and starts all brokers that are down."""
     nodes, disks = tuple(nodes), disks_of(context)
     for node in nodes:
         broken = [path for path in context.cluster.log_directories(node) if not disks.usable(path)]
@@ -146,7 +146,7 @@ def await_not_needed(context: StepContext, node: int, place: Place | None, but: 
 
 
 def not_recovered(context: StepContext, node: int, ends: Mapping[Place, int]) -> dict[str, str]:
-    """Partitions whose replica on a broker is out of sync, or ends below its former end; empty when all recovered."""
+    """Partitions with a replica on a broker that is out of sync or ends below its former end; empty if none."""
     states = context.states(list(ends))
     offsets = context.admin.replica_offsets(sorted({topic for topic, _ in ends}))
     behind = {}

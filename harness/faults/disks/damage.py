@@ -108,8 +108,8 @@ class _Before:
 
 @dataclass(frozen=True, kw_only=True)
 class Damage(Fault):
-    """of: the partition whose files change. `wiped` has none; `start_offset_checkpoint` is one file of the disk, which
-    must have an entry of that partition.
+    """of: the partition of the damaged files. `wiped` has none; `start_offset_checkpoint` is one file of the disk, and
+    it must have an entry of that partition.
     segment: which of the segments that recovery reads; the active one, unless it is "oldest".
     by: flips one bit of an index, a checkpoint or a snapshot, or cuts off half of it; else the file is overwritten,
     emptied or deleted. Healing restores a checkpoint that cannot be parsed.

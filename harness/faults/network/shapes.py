@@ -25,7 +25,7 @@ MACHINES_MIN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """sides: the sets of machines that have lost each other. drops: by machine, those whose packets it drops."""
+    """sides: the sets of machines that have lost each other. drops: by machine, the senders of dropped packets."""
 
     sides: tuple[tuple[Machine, ...], ...]
     drops: Mapping[Machine, frozenset[Machine]]

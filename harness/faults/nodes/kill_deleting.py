@@ -74,7 +74,7 @@ class KillDeleting(Fault):
 
 
 def _await_deletion(folder: Path, what: str) -> set[int]:
-    """Base offsets of the segments whose deletion begins now; empty when none began in time."""
+    """Base offsets of the segments that the broker begins to delete now; empty when it began none in time."""
     before = deleted_segments(folder)
     with suppress(HarnessTimeout):  # the effect proof reports it
         return wait_for(

@@ -52,7 +52,7 @@ class ProcessFault(Fault):
 
 
 def validate(plan: StepValidation, node: str) -> None:
-    """BadInput for controllers whose absence has no visible effect: only a new active controller shows it."""
+    """BadInput for controllers without a visible effect when absent: only a new active controller shows it."""
     found, controllers = plan.reach(node), plan.scenario.shape.controllers
     if found.role != CONTROLLERS:
         return

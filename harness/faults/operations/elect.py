@@ -94,7 +94,7 @@ class ElectUnclean(Action):
 
 
 def _went_back(context: StepContext, states: Mapping[Place, PartitionState]) -> dict[Place, list[int]]:
-    """Partitions whose leadership returned to the first replica since the first fault: [old leader, new leader]."""
+    """Partitions led by their first replica again since the first fault: [old leader, new leader]."""
     changes = {(e["topic"], e["partition"]): [e["old_leader"], e["new_leader"]] for e in context.leader_changes()}
     return {
         place: [old, new]

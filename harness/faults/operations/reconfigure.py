@@ -38,7 +38,7 @@ class Reconfigure(Fault):
 
     def validate(self, plan: StepValidation) -> None:  # noqa: ARG002 - the interface of kinds
         if bool(self.topic) == bool(self.node):
-            raise BadInput("give either `topic` or `node`: the topic or the brokers whose settings change")
+            raise BadInput("give either `topic` or `node`: the topic or the brokers with the settings to change")
         if not self.config:
             raise BadInput('config: names no setting; write for example config = { "segment.bytes" = 1048576 }')
         check_config(self.config, "config")

@@ -20,7 +20,7 @@ from harness.model.waiting import wait_for
 @dataclass(frozen=True, kw_only=True)
 class RecreateTopic(Action):
     """Producers send all the time. Readers stop reading the topic before, and read the new one from its start: records
-    that a consumer receives have no topic id, so the two topics could not be told apart.
+    that a consumer receives have no topic id, so the two topics could not be distinguished.
     """
 
     do: ClassVar[str] = RECREATE_TOPIC
@@ -39,7 +39,7 @@ class RecreateTopic(Action):
         scenario, name = plan.scenario, self.topic
         if grouped := [r.name for r in scenario.readers if r.group and name in r.topics]:
             raise BadInput(
-                f"topic: {grouped[0]} reads {name} in a group, whose offsets are deleted with the topic; "
+                f"topic: {grouped[0]} reads {name} in a group that loses its offsets with the topic; "
                 f"remove {name} from the topics of {grouped[0]}"
             )
         writers = [p for p in scenario.producers if name in p.topics]
@@ -93,7 +93,7 @@ class RecreateTopic(Action):
         )
 
     def _recreate(self, context: StepContext, topic: Topic, old: str) -> str:
-        """Recreates the topic and tells the load its new id, also when not every broker has the topic in time."""
+        """Recreates the topic and gives the load its new id, also when not every broker has the topic in time."""
         try:
             new = context.admin.recreate_topic(_as_it_is(topic))
         except HarnessTimeout:

@@ -40,7 +40,7 @@ def with_recent_acks(context: StepContext, places: Iterable[Place]) -> set[Place
 def await_recent_acks(context: StepContext, chosen: Callable[[PartitionState], bool]) -> dict[Place, PartitionState]:
     """Waits for partitions that `chosen` accepts and that had acks in the last second; empty when none had in time.
 
-    A fault without load proves nothing, but then its effect proof says so; it is no reason to stop the run. An earlier
+    A fault without load proves nothing, but then its effect proof shows it; it is no reason to stop the run. An earlier
     fault that is still active may have stopped the acks: then partitions count that had acks before that fault.
     """
     give_up_at = time.monotonic() + (0 if context.faults_open else ACKS_DEADLINE_S)

@@ -64,7 +64,7 @@ class Absence(Protocol):
 
 
 class Pause(Protocol):
-    """A member whose partitions are paused until `over` is set. `paused_ns` is None until they are."""
+    """A member with partitions that are paused until `over` is set. `paused_ns` is None until they are."""
 
     @property
     def paused_ns(self) -> int | None: ...

@@ -118,7 +118,7 @@ class Kind:
 
 
 def registered() -> Mapping[str, type[Kind]]:
-    """Every kind of step whose module is imported, by its word."""
+    """Every kind of step in an imported module, by its word."""
     return _REGISTERED
 
 

@@ -57,11 +57,11 @@ class StepValidation:
         return self.all_topics[name]
 
     def producer(self, name: str) -> Producer:
-        """A producer whose name the marker of the argument has checked."""
+        """A producer. The marker of the argument has checked its name."""
         return next(p for p in self.scenario.producers if p.name == name)
 
     def admin(self, name: str) -> Admin:
-        """An admin whose name the marker of the argument has checked."""
+        """An admin. The marker of the argument has checked its name."""
         return next(a for a in self.scenario.admin if a.name == name)
 
     def topics_of(self, places: tuple[str, ...]) -> list[Topic]:

@@ -60,7 +60,7 @@ class WaitOnPartitions(Action):
 class WaitLeaderChanged(WaitOnPartitions):
     """A failover, after a step that chose nodes.
 
-    A partition whose leader is none of those nodes needs no new leader.
+    A partition needs no new leader if its leader is none of those nodes.
     """
 
     do: ClassVar[str] = "wait_leader_changed"

@@ -109,7 +109,7 @@ class ServerFault(Fault):
 
 
 def require_tier_folder(plan: StepValidation, what: str, topics: Iterable[Topic] = ()) -> None:
-    """BadInput without a tier whose objects are in a folder of the run."""
+    """BadInput without a tier that has its objects in a folder of the run."""
     require_tier(plan, what, topics)
     if plan.scenario.shape.tier == "user":
         raise BadInput(

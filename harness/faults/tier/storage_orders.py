@@ -15,7 +15,7 @@ from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
 from harness.faults.tier.common import require_tier, store_of
-from harness.kafka.settings.tier_settings import ORDERS, TOLD
+from harness.kafka.settings.tier_settings import ORDERS, REPORTS
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
 
@@ -70,7 +70,7 @@ def acts_of(context: StepContext, order: Path) -> list[StorageAct]:
     """The operations that the storage of all brokers changed by this order so far, in each broker's own sequence."""
     return [
         StorageAct(int(file.stem), int(at_ms), op, did, topic, int(partition), segment, int(base))
-        for file in sorted((store_of(context) / TOLD).glob("*.tsv"))
+        for file in sorted((store_of(context) / REPORTS).glob("*.tsv"))
         for at_ms, name, op, did, topic, partition, segment, base in _lines(file)
         if name == order.name
     ]

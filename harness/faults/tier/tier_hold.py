@@ -36,7 +36,7 @@ class TierHold(Fault):
     of: PartitionExpr
 
     def victims(self) -> str:
-        """The leader of the partition, whose storage waits."""
+        """The leader of the partition. Its storage waits."""
         return f"leader({self.of})"
 
     def validate(self, plan: StepValidation) -> None:

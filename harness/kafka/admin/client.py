@@ -314,12 +314,12 @@ class AdminView:
         cluster.alter_group_config(self._wire, group, config, deadline_s)
 
     def producers(self, topics: Iterable[str]) -> list[ProducerOnPartition]:
-        """The producers whose state the leaders keep; `txn_start_offset` is set while a transaction is open."""
+        """The producers with state on the leaders; `txn_start_offset` is set while a transaction is open."""
         reported = admin_groups.describe_producers(self._wire, self.partitions(topics))
         return [producer for producers in reported.values() for producer in producers]
 
     def remembered(self, topics: Iterable[str]) -> dict[Place, int]:
-        """The number of producers whose state each leader keeps; partitions without an answer are absent."""
+        """The number of producers with state on each leader; partitions without an answer are absent."""
         reported = admin_groups.describe_producers(self._wire, self.partitions(topics))
         return {place: len(producers) for place, producers in reported.items()}
 

@@ -215,7 +215,7 @@ def _describe(resources: Sequence[tuple[int, str]]) -> Call:
 
 
 def _shows(answer: Any, own: int, config: Mapping[str, str | None]) -> bool:
-    """Whether a topic or broker itself has these settings, and lacks those whose value is None."""
+    """Whether a topic or broker itself has these settings, and lacks those with the value None."""
     reported = {c.name: c.value for c in answer.results[0].configs if c.config_source == own}
     return all(reported.get(name) == value for name, value in config.items())
 

@@ -55,7 +55,7 @@ class TransactionState:
 
 def coordinator(wire: Wire, kind: str, key: str, deadline_s: float) -> int:
     """The broker that coordinates a group ("group"), a transactional id ("transaction"), or the state of a share group
-    in a partition ("share", whose key is GROUP:TOPIC_ID:PARTITION, KIP-932).
+    in a partition ("share", with the key GROUP:TOPIC_ID:PARTITION, KIP-932).
 
     Every broker is asked, and the answer of the one with the newest metadata counts. The first request of a kind makes
     Kafka create the internal topic, so this waits. HarnessTimeout, with the last error, when there is none by the
@@ -142,7 +142,7 @@ def group_offsets(
 def describe_producers(
     wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
 ) -> dict[Place, list[ProducerOnPartition]]:
-    """The producers whose state each leader keeps (KIP-664); partitions without an answering leader are absent."""
+    """The producers with state on each leader (KIP-664); partitions without an answering leader are absent."""
     topic = DescribeProducersRequest.TopicRequest
     asked: dict[int, list[Any]] = {}
     for s in states:

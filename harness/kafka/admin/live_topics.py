@@ -63,7 +63,7 @@ class LiveTopic:
 
 @dataclass(frozen=True, slots=True)
 class NotRead:
-    """A topic whose settings could not be read: it was deleted meanwhile, or this client may not read them."""
+    """A topic with settings that could not be read: it was deleted meanwhile, or this client may not read them."""
 
     name: str
     error: KafkaError
@@ -164,7 +164,7 @@ def _broker(client: ClusterSource, broker: str) -> dict[str, str]:
 def _read(
     client: ClusterSource, kind: ResourceType, names: Sequence[str]
 ) -> tuple[dict[str, dict[str, str]], list[NotRead]]:
-    """The settings by name, and the names whose settings cannot be read."""
+    """The settings by name, and the topics with settings that cannot be read."""
     reported: dict[str, dict[str, str]] = {}
     not_read: list[NotRead] = []
     for batch in _batches(names):

@@ -129,7 +129,7 @@ def offsets_by_time(
 ) -> dict[Place, TimedOffset]:
     """Each leader's answer to a consumer about a timestamp (KIP-79), including the remote tier (KIP-405).
 
-    A partition without a leader, or whose leader does not answer, is absent.
+    A partition is absent if it has no leader, or if its leader does not answer.
     """
     wanted = [state for state in states if (state.topic, state.partition) in times_ms]
     asked = _by_leader(wire, wanted).items()

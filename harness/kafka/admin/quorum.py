@@ -62,7 +62,7 @@ def to_controller(
 
     `unanswered` is called whenever a request got no answer, because it may have been done all the same.
     Controllers are asked directly if their addresses are known (KIP-919). Otherwise brokers forward the request, one
-    broker after another: a broker that is isolated from the controllers, or whose controller is paused, holds it until
+    broker after another: a broker that is isolated from the controllers, or has a paused controller, holds it until
     it times out. HarnessTimeout with the last refusal.
     """
     give_up_at = time.monotonic() + deadline_s

@@ -186,7 +186,7 @@ def create_partitions(wire: Wire, topic: str, total: int, deadline_s: float) -> 
         reported = answer.results[0]
         error = error_name(reported.error_code)
         if error == "INVALID_PARTITIONS" and tried:
-            return None  # an earlier request, whose answer was lost, has created them
+            return None  # an earlier request created them, and its answer was lost
         if error and error not in _PASSING:
             raise BadInput(f"Kafka refuses {total} partitions of {topic}: {error} ({reported.error_message})")
         mark_tried()

@@ -1,4 +1,4 @@
-"""Creates a user whose password the brokers keep (SCRAM, KIP-554) and waits until every broker knows it."""
+"""Creates a user with a password that the brokers store (SCRAM, KIP-554) and waits until every broker knows it."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Unanswered(HarnessFailure):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request whose version is not chosen yet.
+    """A request without a chosen version.
 
     `build` makes the message of a version; `newest` is the highest one.
     """
@@ -52,7 +52,7 @@ class Call:
 
 
 def call(kind: Any, newest: int = 99, /, **fields: Any) -> Call:
-    """A request whose fields are the same in every version."""
+    """A request with the same fields in every version."""
     return Call(kind, lambda _: kind(**fields), newest)
 
 

@@ -29,14 +29,26 @@ import org.apache.kafka.server.log.remote.storage.RemoteStorageException;
 import org.apache.kafka.server.log.remote.storage.RemoteStorageManager;
 
 /**
- * A remote storage (KIP-405) that hands everything on to another, but for what it is ordered to do otherwise.
+ * A remote storage (KIP-405) that passes each operation to another storage, and injects the faults that orders describe.
  *
- * An order is a properties file in the folder of orders, and holds from the next operation on until it is gone. `ops`: copy,
- * fetch, index, delete; `topic` and `partition`, where it is about one; `share`: of so many operations. `what`: fail; half
- * (a copy stops half way through the log, and fails), full (it stops where all that lies in `folder` has `limit_bytes`),
- * half_kept and full_kept (and say that they have all); slow (`delay_ms` each, and `bytes_per_s` of segments); late (nothing
- * can be read for `delay_ms` after it was copied); before, after (an operation stands still at its begin or end while the
- * order is there). Whatever an order did is a line in a file of this broker.
+ * An order is a properties file in the folder of orders. It applies from the next operation until its file is deleted.
+ * Each effect of an order is reported as a line in a file of this broker. The keys of an order:
+ *
+ * <ul>
+ *   <li>`ops`: the operations: copy, fetch, index, delete.
+ *   <li>`topic` and `partition`: if present, only operations on these.
+ *   <li>`share`: the share of the operations that the order affects, from 0 to 1; all of them if absent.
+ *   <li>`what`: the fault:
+ *     <ul>
+ *       <li>fail: the operation fails.
+ *       <li>half: a copy stores the first half of the log, and fails.
+ *       <li>full: a copy stores the log until all files in `folder` together have `limit_bytes`, and fails.
+ *       <li>half_kept, full_kept: the same, but the copy reports success.
+ *       <li>slow: each operation takes `delay_ms` longer, and segments are transferred with `bytes_per_s`.
+ *       <li>late: a segment cannot be read until `delay_ms` after it was copied.
+ *       <li>before, after: an operation waits at its beginning or its end while the order exists.
+ *     </ul>
+ * </ul>
  */
 public final class FaultyStorage implements RemoteStorageManager {
     private static final String PREFIX = "durability.";
@@ -46,7 +58,7 @@ public final class FaultyStorage implements RemoteStorageManager {
     private final Map<String, AtomicLong> counts = new ConcurrentHashMap<>();
     private RemoteStorageManager real;
     private Path orders;
-    private Path told;
+    private Path reports;
 
     private record Order(String name, Properties says) {
         boolean fits(String op, TopicPartition of) {
@@ -67,7 +79,7 @@ public final class FaultyStorage implements RemoteStorageManager {
     @Override
     public void configure(Map<String, ?> config) {
         orders = Path.of((String) config.get(PREFIX + "orders"));
-        told = Path.of((String) config.get(PREFIX + "reported")).resolve(config.get("broker.id") + ".tsv");
+        reports = Path.of((String) config.get(PREFIX + "reported")).resolve(config.get("broker.id") + ".tsv");
         try {
             Class<?> type = Class.forName((String) config.get(PREFIX + "storage"), true, getClass().getClassLoader());
             real = (RemoteStorageManager) type.getDeclaredConstructor().newInstance();
@@ -98,13 +110,13 @@ public final class FaultyStorage implements RemoteStorageManager {
     @Override
     public InputStream fetchLogSegment(RemoteLogSegmentMetadata segment, int from) throws RemoteStorageException {
         List<Order> held = begin("fetch", segment, 0);
-        return narrowed(held, real.fetchLogSegment(segment, from));
+        return throttled(held, real.fetchLogSegment(segment, from));
     }
 
     @Override
     public InputStream fetchLogSegment(RemoteLogSegmentMetadata segment, int from, int to) throws RemoteStorageException {
         List<Order> held = begin("fetch", segment, 0);
-        return narrowed(held, real.fetchLogSegment(segment, from, to));
+        return throttled(held, real.fetchLogSegment(segment, from, to));
     }
 
     @Override
@@ -127,23 +139,23 @@ public final class FaultyStorage implements RemoteStorageManager {
         }
     }
 
-    /** Does what is ordered of this operation before it begins; the orders that it is under. */
+    /** Carries out the orders that act before an operation. Returns all orders that apply to the operation. */
     private List<Order> begin(String op, RemoteLogSegmentMetadata segment, long bytes) throws RemoteStorageException {
         List<Order> due = due(op, segment);
         for (Order order : due) {
             switch (order.what()) {
                 case "fail" -> {
-                    tell(order, op, segment, "failed");
+                    report(order, op, segment, "failed");
                     throw new RemoteStorageException("ordered to fail: " + order.name());
                 }
                 case "late" -> {
                     if (System.currentTimeMillis() < segment.eventTimestampMs() + order.number("delay_ms")) {
-                        tell(order, op, segment, "late");
+                        report(order, op, segment, "late");
                         throw new RemoteResourceNotFoundException("ordered to be late: " + order.name());
                     }
                 }
                 case "slow" -> {
-                    tell(order, op, segment, "slowed");
+                    report(order, op, segment, "slowed");
                     long perSecond = order.number("bytes_per_s");
                     pause(order.number("delay_ms") + (perSecond > 0 ? bytes * 1000 / perSecond : 0));
                 }
@@ -162,11 +174,11 @@ public final class FaultyStorage implements RemoteStorageManager {
         }
     }
 
-    /** Keeps the first bytes of the log; then says that it failed, or that all is well. */
+    /** Stores only the first bytes of the log; then fails, or returns normally for half_kept and full_kept. */
     private Optional<CustomMetadata> part(Order order, RemoteLogSegmentMetadata segment, LogSegmentData data, long bytes)
             throws RemoteStorageException {
         try {
-            Path part = Files.createTempFile(told.getParent(), "part", ".log");
+            Path part = Files.createTempFile(reports.getParent(), "part", ".log");
             try {
                 Files.copy(data.logSegment(), part, java.nio.file.StandardCopyOption.REPLACE_EXISTING);
                 try (FileChannel file = FileChannel.open(part, StandardOpenOption.WRITE)) {
@@ -175,7 +187,7 @@ public final class FaultyStorage implements RemoteStorageManager {
                 Optional<CustomMetadata> kept = real.copyLogSegmentData(segment, new LogSegmentData(part,
                     data.offsetIndex(), data.timeIndex(), data.transactionIndex(), data.producerSnapshotIndex(),
                     data.leaderEpochIndex()));
-                tell(order, "copy", segment, order.what().split("_")[0]);
+                report(order, "copy", segment, order.what().split("_")[0]);
                 if (order.what().endsWith("_kept")) {
                     return kept;
                 }
@@ -183,12 +195,12 @@ public final class FaultyStorage implements RemoteStorageManager {
                 Files.deleteIfExists(part);
             }
         } catch (IOException error) {
-            throw new RemoteStorageException("a part of a copy could not be made", error);
+            throw new RemoteStorageException("a partial copy could not be stored", error);
         }
         throw new RemoteStorageException("ordered to stop after " + bytes + " bytes: " + order.name());
     }
 
-    /** Of the bytes that may lie in the folder, those that do not yet. */
+    /** The number of bytes that the folder may still grow by. */
     private long room(Order order) throws RemoteStorageException {
         AtomicLong used = new AtomicLong();
         try {
@@ -210,17 +222,17 @@ public final class FaultyStorage implements RemoteStorageManager {
                 }
             });
         } catch (IOException error) {
-            throw new RemoteStorageException("what lies in the tier cannot be told", error);
+            throw new RemoteStorageException("the size of the tier cannot be computed", error);
         }
         return order.number("limit_bytes") - used.get();
     }
 
-    private static InputStream narrowed(List<Order> due, InputStream whole) {
+    private static InputStream throttled(List<Order> due, InputStream whole) {
         long perSecond = 0;
         for (Order order : due) {
             perSecond = order.what().equals("slow") ? order.number("bytes_per_s") : perSecond;
         }
-        return perSecond > 0 ? new Narrow(whole, perSecond) : whole;
+        return perSecond > 0 ? new ThrottledStream(whole, perSecond) : whole;
     }
 
     private List<Order> due(String op, RemoteLogSegmentMetadata segment) throws RemoteStorageException {
@@ -249,7 +261,7 @@ public final class FaultyStorage implements RemoteStorageManager {
         return new Order(file.getFileName().toString(), says);
     }
 
-    /** With a share of 0.25 every fourth one, from the fourth on. */
+    /** With a share of 0.25: every fourth operation, from the fourth on. */
     private boolean isTurn(Order order) {
         double share = Double.parseDouble(order.says().getProperty("share", "1"));
         long nth = counts.computeIfAbsent(order.name(), name -> new AtomicLong()).incrementAndGet();
@@ -257,12 +269,12 @@ public final class FaultyStorage implements RemoteStorageManager {
     }
 
     private void hold(Order order, String op, RemoteLogSegmentMetadata segment) throws RemoteStorageException {
-        tell(order, op, segment, "held");
+        report(order, op, segment, "held");
         long until = System.currentTimeMillis() + HOLD_MS_MAX;
         while (Files.exists(orders.resolve(order.name())) && System.currentTimeMillis() < until) {
             pause(LOOK_MS);
         }
-        tell(order, op, segment, "let go");
+        report(order, op, segment, "let go");
     }
 
     private static void pause(long ms) throws RemoteStorageException {
@@ -274,23 +286,24 @@ public final class FaultyStorage implements RemoteStorageManager {
         }
     }
 
-    private synchronized void tell(Order order, String op, RemoteLogSegmentMetadata segment, String did)
+    private synchronized void report(Order order, String op, RemoteLogSegmentMetadata segment, String did)
             throws RemoteStorageException {
         TopicPartition of = segment.remoteLogSegmentId().topicIdPartition().topicPartition();
         String line = String.join("\t", "" + System.currentTimeMillis(), order.name(), op, did, of.topic(),
             "" + of.partition(), segment.remoteLogSegmentId().id().toString(), "" + segment.startOffset()) + "\n";
         try {
-            Files.write(told, line.getBytes(StandardCharsets.UTF_8), StandardOpenOption.CREATE, StandardOpenOption.APPEND);
+            Files.write(reports, line.getBytes(StandardCharsets.UTF_8), StandardOpenOption.CREATE,
+                StandardOpenOption.APPEND);
         } catch (IOException error) {
-            throw new RemoteStorageException("what was done cannot be told", error);
+            throw new RemoteStorageException("the effect of an order cannot be reported", error);
         }
     }
 
-    /** So many bytes a second, in pieces of a twentieth of that. */
-    private static final class Narrow extends FilterInputStream {
+    /** A stream that returns `perSecond` bytes in a second, at most a twentieth of that in each read. */
+    private static final class ThrottledStream extends FilterInputStream {
         private final long perSecond;
 
-        Narrow(InputStream whole, long perSecond) {
+        ThrottledStream(InputStream whole, long perSecond) {
             super(whole);
             this.perSecond = perSecond;
         }

@@ -20,7 +20,7 @@ import sys
 from collections.abc import Callable
 
 _PR_SET_PDEATHSIG = 1
-_PR_SET_CHILD_SUBREAPER = 36  # compilers whose parent was killed become children of this process
+_PR_SET_CHILD_SUBREAPER = 36  # compilers become children of this process when their parent is killed
 _LOOK_S = 0.2  # how often the build and the existence of the harness are checked
 _NOT_STARTED = 127
 

@@ -199,7 +199,7 @@ class Cache:
             os.close(lock)
 
     def _new_scratch(self) -> tuple[Path, int]:
-        """A new folder in tmp/, and the descriptor whose lock on it ends with this process."""
+        """A new folder in tmp/, and the descriptor that holds its lock until this process ends."""
         while True:
             path = Path(tempfile.mkdtemp(dir=self.root / "tmp"))
             try:

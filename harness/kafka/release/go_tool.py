@@ -31,8 +31,8 @@ _GUARD: Final = Path(__file__).with_name("build_guard.py")
 class GoTool:
     """One server.
 
-    `name` begins the name of its file in the cache, `what` names it in messages, `package` is its main package, whose
-    last part `go install` gives the binary as name, and `takes` is about how long a build takes.
+    `name` begins the name of its file in the cache, `what` names it in messages, `package` is its main package (`go
+    install` names the binary after its last part), and `takes` is about how long a build takes.
     """
 
     name: str

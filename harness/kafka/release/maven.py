@@ -29,7 +29,7 @@ ROOTS = ("kafka_2.13", "kafka-tools")
 _DOWNLOADS = 8
 _LOOK_S = 1.0
 _RUNTIME_SCOPES = ("", "compile", "runtime")
-# Packagings whose artifact is a plain jar.
+# Packagings with a plain jar as their artifact.
 _JAR_TYPES = ("jar", "bundle", "ejb", "maven-plugin")
 _BINDINGS = re.compile(r"(log4j-slf4j2?-impl|slf4j-(reload4j|log4j12|simple|jdk14)|logback-classic)-\d")
 

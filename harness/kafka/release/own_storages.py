@@ -1,4 +1,4 @@
-"""The remote storages of ours: one in a folder, one in a bucket of S3, and one that does as it is told."""
+"""The remote storages of this harness (KIP-405): one in a folder, one in an S3 bucket, and one that injects faults."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ FILE: Final = SOURCES.joinpath("FileStorage.java")
 FAULTY: Final = SOURCES.joinpath("FaultyStorage.java")
 S3: Final = SOURCES.joinpath("S3Storage.java")
 _SDK: Final = "2.57.8"
-# What a client of S3 runs with that speaks HTTP by the JDK's own classes; the rest of its dependencies is never loaded.
+# The modules that an S3 client needs at run time when it uses the JDK's own HTTP classes. Its other dependencies are
+# never loaded.
 _SDK_PARTS: Final = (
     "s3 aws-xml-protocol aws-query-protocol protocol-core aws-core sdk-core auth regions profiles identity-spi "
     "http-auth-spi http-auth http-auth-aws http-auth-aws-eventstream checksums-spi checksums crt-core arns "
@@ -33,7 +34,7 @@ SDK: Final = (
 
 
 def with_file_storage(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
-    """The release with the storage in a folder. BadInput where that cannot be had."""
+    """The release with the storage in a folder. BadInput when its jar cannot be made."""
     if release.file_storage is not None:
         return release
     jar = compiled(FILE, release, maven_repo=maven_repo, cache=cache, progress=progress)
@@ -41,7 +42,7 @@ def with_file_storage(release: Release, *, maven_repo: str | None, cache: Path, 
 
 
 def with_faulty_storage(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
-    """The release with the storage that does as it is told. BadInput where that cannot be had."""
+    """The release with the storage that takes orders to inject faults. BadInput when its jar cannot be made."""
     if release.faulty_storage is not None:
         return release
     jar = compiled(FAULTY, release, maven_repo=maven_repo, cache=cache, progress=progress)
@@ -49,7 +50,7 @@ def with_faulty_storage(release: Release, *, maven_repo: str | None, cache: Path
 
 
 def with_s3_storage(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
-    """The release with the storage in S3, and with Amazon's client that it uses. BadInput where that cannot be had."""
+    """The release with the storage in S3, and with the SDK of Amazon that it uses. BadInput when a jar is missing."""
     if release.s3_jars:
         return release
     try:
@@ -57,7 +58,7 @@ def with_s3_storage(release: Release, *, maven_repo: str | None, cache: Path, pr
     except NotPublished as error:
         raise BadInput(
             f'tier = "s3" needs Amazon\'s SDK {_SDK} ({error}): give --maven-repo a repository that has it, or leave '
-            "scenarios with that tier away"
+            "out the scenarios with that tier"
         ) from error
     jar = compiled(S3, release, sdk, maven_repo=maven_repo, cache=cache, progress=progress)
     return replace(release, s3_jars=(jar, *sdk))

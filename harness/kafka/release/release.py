@@ -35,7 +35,7 @@ from harness.model.version import VERSION, numbers_of
 IMAGE = "image:"
 _FORMAT = 1
 _FINAL = re.compile(r"\d+\.\d+\.\d+")
-# The first release whose KRaft mode is for production (KIP-833); the harness runs no other mode.
+# The first release with a KRaft mode for production (KIP-833); the harness runs no other mode.
 _KRAFT_SINCE = (3, 3)
 _IMAGE_LIKE = re.compile(r"[\w.-]+(:\d+)?(/[\w.-]+)*(:[\w.-]+|@sha256:[0-9a-f]+)")
 _RUNNABLE = "a version such as 4.3.1, a directory with libs/ or a kafka_*.tgz, or such a tarball"
@@ -104,7 +104,7 @@ def has_kraft(version: str) -> bool:
 
 
 def refuse_without_kraft(version: str) -> None:
-    """BadInput for a version whose brokers cannot run without ZooKeeper in production."""
+    """BadInput for a version with brokers that need ZooKeeper in production."""
     if not has_kraft(version):
         since = ".".join(map(str, _KRAFT_SINCE))
         raise BadInput(f"Kafka {version} has no KRaft for production (KIP-833): give a release from {since} on")

@@ -1,10 +1,11 @@
-"""What a release's own remote tier, LocalTieredStorage (KIP-405), comes in: test jars, which no distribution holds.
+"""Finds the test jars with a release's own remote tier, LocalTieredStorage (KIP-405). No distribution contains them.
 
-Not every release is published with them (4.4.0 is not), so only `tier = "kafka_local"` takes them.
+Some releases are published without them (4.4.0), so only `tier = "kafka_local"` uses them.
 
-They are looked for beside a build of this machine, where `./gradlew storage:testJar clients:testJar` leaves them, and
-else fetched in the build's version. The plugin sees brokers through a public interface alone, so that of a published
-version fits a patched build of it: what is judged, the brokers' side, stays the build's own.
+For a build on this machine they are searched in and near its folder, where `./gradlew storage:testJar clients:testJar`
+writes them. Otherwise they are downloaded in the version of the build. LocalTieredStorage uses only a public interface
+of brokers, so the jars of a published version fit a patched build of it, and the judged code, the brokers' side, is
+still that of the build.
 """
 
 from __future__ import annotations
@@ -21,35 +22,34 @@ from harness.kafka.release.release import Release
 from harness.kafka.release.repository import NotPublished
 from harness.model.errors import BadInput
 
-# The classes of clients' tests are what the storage's are made with in some versions.
+# In some versions the test classes of kafka-storage use those of kafka-clients.
 ARTIFACTS: Final = ("kafka-storage", "kafka-clients")
 _CLASSIFIER: Final = "test"
-_BUILT: Final = ("storage/build/libs", "clients/build/libs")  # of a checkout
-_UP: Final = 4  # from a tarball in core/build/distributions to its checkout
+_BUILT: Final = ("storage/build/libs", "clients/build/libs")  # in a checkout
+_UP: Final = 4  # levels from a tarball in core/build/distributions up to its checkout
 
 
 def with_tier_jars(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
-    """The release with the jars of its own remote tier. BadInput, with what to pass, where there are none."""
+    """The release with the jars of its own remote tier. BadInput, with the remedy, when there are none."""
     if release.tier_jars:
         return release
-    beside = _beside(release)
-    return replace(release, tier_jars=beside or _fetched(release, maven_repo, Cache(cache), progress))
+    local = _local_jars(release)
+    return replace(release, tier_jars=local or _fetched(release, maven_repo, Cache(cache), progress))
 
 
-def names_of(version: str) -> list[str]:
-    """The files by their names."""
+def jar_names(version: str) -> list[str]:
     return [f"{artifact}-{version}-{_CLASSIFIER}.jar" for artifact in ARTIFACTS]
 
 
-def _beside(release: Release) -> tuple[Path, ...]:
-    """Of a build of this machine: in its folder, in its libs, or in the checkout that it lies in; all, or none."""
+def _local_jars(release: Release) -> tuple[Path, ...]:
+    """Jars in the folder of a build on this machine, in its libs, or in its checkout. Empty if one is missing."""
     if release.place is None:
         return ()
     near = [release.place, *release.place.parents[:_UP]]
     folders = [release.place / "libs", *near[:2], *(place / built for place in near for built in _BUILT)]
     found = [
         next((folder / name for folder in folders if (folder / name).is_file()), None)
-        for name in names_of(release.version)
+        for name in jar_names(release.version)
     ]
     return tuple(path for path in found if path is not None) if all(found) else ()
 
@@ -65,13 +65,13 @@ def _fetched(release: Release, maven_repo: str | None, cache: Cache, progress: P
 
 
 def _remedy(release: Release, why: str) -> str:
-    names = " and ".join(names_of(release.version))
+    names = " and ".join(jar_names(release.version))
     remedy = (
         "give --maven-repo a repository that has them"
         if release.place is None
-        else "build them (./gradlew storage:testJar clients:testJar) and put them beside it"
+        else "build them (./gradlew storage:testJar clients:testJar) and put them next to it"
     )
     return (
-        f'tier = "kafka_local" needs {names}, and Kafka {release.version} from {release.source} comes without ({why}): '
-        f'{remedy}, or take tier = "local", which needs none of them'
+        f'tier = "kafka_local" needs {names}, and Kafka {release.version} from {release.source} lacks them ({why}): '
+        f'{remedy}, or use tier = "local", which does not need them'
     )

@@ -1,4 +1,4 @@
-"""What clusters with a remote tier need beside a release (KIP-405), and which cannot be had."""
+"""Adds to a release the jars that clusters with a remote tier need (KIP-405), and reports the missing ones."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ NEEDS: Final[dict[str, Callable[..., Release]]] = {
 
 
 def asked(shape: ClusterShape) -> set[str]:
-    """Which of NEEDS a shape asks for."""
-    return {what for what, wanted in (("faults", shape.tier_faults), (shape.tier, shape.tier)) if wanted}
+    """The keys of NEEDS that a shape requires."""
+    return {need for need, wanted in (("faults", shape.tier_faults), (shape.tier, shape.tier)) if wanted}
 
 
 def equip(
     release: Release, shapes: Iterable[ClusterShape], *, maven_repo: str | None, cache: Path, progress: Progress
 ) -> tuple[Release, dict[str, str]]:
-    """The release with what these shapes ask for; and why, by what it is, where that cannot be had.
+    """The release with all available needs of these shapes, and for each missing need the reason.
 
-    One that is older than the tier is given nothing: who starts it says so.
+    A release that is older than the remote tier gets nothing; starting a cluster with it reports the error.
     """
     lacking: dict[str, str] = {}
     wanted = set().union(*map(asked, shapes)) if release.numbers >= SINCE else set()
-    for what in sorted(wanted):
+    for need in sorted(wanted):
         try:
-            release = NEEDS[what](release, maven_repo=maven_repo, cache=cache, progress=progress)
+            release = NEEDS[need](release, maven_repo=maven_repo, cache=cache, progress=progress)
         except BadInput as refused:
-            lacking[what] = str(refused)
+            lacking[need] = str(refused)
     return release, lacking
 
 
 def equipped(
     release: Release, shapes: Iterable[ClusterShape], *, maven_repo: str | None, cache: Path, progress: Progress
 ) -> Release:
-    """The release with all that these shapes ask for; BadInput where something cannot be had."""
+    """The release with everything that these shapes need. BadInput when something is missing."""
     given, lacking = equip(release, shapes, maven_repo=maven_repo, cache=cache, progress=progress)
     if lacking:
         raise BadInput(next(iter(lacking.values())))

@@ -1,4 +1,4 @@
-"""Settings of brokers with a remote tier (KIP-405), so small that segments go there within a second."""
+"""Settings of brokers with a remote tier (KIP-405). Their intervals are short: segments are copied within a second."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from harness.model.contract.internal_topics import TIER_METADATA, TIER_PARTITION
 from harness.model.user_storage import UserStorage
 
 METADATA_TOPIC: Final = TIER_METADATA
-# The first release that has it, early access then (KIP-405).
+# The first release with a remote tier, then in early access (KIP-405).
 SINCE: Final = (3, 6)
 FAULTY: Final = "durability.FaultyStorage"
 _FILE: Final = "durability.FileStorage"
 _S3: Final = "durability.S3Storage"
 _LOCAL_TIERED: Final = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
-# Where LocalTieredStorage puts its objects, within the folder that it is given; so do ours, in a folder or a bucket.
+# The subfolder for objects in the folder that LocalTieredStorage is configured with. The storages of this harness use
+# the same name, for a folder or an S3 bucket.
 BUCKET: Final = "kafka-tiered-storage"
-# Of a server that listens on addresses of the run alone.
+# Credentials of the S3 server, which listens only on addresses of the run.
 S3_ACCESS: Final = "durability"
 S3_SECRET: Final = "durability-of-a-run"
-# Within the store, beside what the tier itself makes there: what FaultyStorage is told to do, and what it did.
+# Folders in the store, next to those of the tier itself: orders to FaultyStorage, and its reports of what it did.
 ORDERS: Final = "orders"
-TOLD: Final = "reported"
+REPORTS: Final = "reported"
 
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """A tier in a folder that all brokers share, in S3, or the user's own. `jars` lie where the brokers run.
+    """A tier in a folder that all brokers share, in S3, or with a storage manager of the user.
 
-    faulty: FaultyStorage, of one of them, stands before it; s3: by which a node reaches the server, whose bucket is a
-    folder of the store; user: whose jars come first; local_tiered: it is Kafka's LocalTieredStorage.
+    jars: paths where the brokers run. store: the folder of the tier. faulty: FaultyStorage wraps the storage; its jar
+    is one of `jars`. s3: the URL of the S3 server as a node sees it; the bucket is a folder of the store. user: its
+    jars come first on the class path. local_tiered: the storage is Kafka's LocalTieredStorage.
     """
 
     jars: tuple[Path, ...]
@@ -44,9 +46,9 @@ class Tier:
 
 
 def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str]:
-    """For every node: a controller that is not told of the tier refuses topics that are to have one.
+    """Settings for every node: a controller without them refuses topics with remote storage.
 
-    listener: by which a broker reaches the topic of the tier's metadata.
+    listener: the name of the listener that a broker uses for the metadata topic of the tier.
     """
     return {
         "remote.log.storage.system.enable": "true",
@@ -55,7 +57,7 @@ def tier_properties(tier: Tier, brokers: int, listener: str) -> Mapping[str, str
         TIER_REPLICAS: str(min(3, brokers)),
         TIER_PARTITIONS[0]: str(TIER_PARTITIONS[1]),
         "remote.log.manager.task.interval.ms": "500",
-        # A copy that failed is tried again after this, up to that; the defaults are 500 ms and 30 s.
+        # First and longest wait before a failed copy is retried. The defaults are 500 ms and 30 s.
         "remote.log.manager.task.retry.backoff.ms": "500",
         "remote.log.manager.task.retry.backoff.max.ms": "2000",
     }
@@ -72,7 +74,7 @@ def _manager(tier: Tier) -> dict[str, str]:
         settings |= {
             "rsm.config.durability.storage": storage,
             "rsm.config.durability.orders": str(tier.store / ORDERS),
-            "rsm.config.durability.reported": str(tier.store / TOLD),
+            "rsm.config.durability.reported": str(tier.store / REPORTS),
         }
     if tier.s3:
         settings |= {

@@ -28,7 +28,7 @@ from harness.kafka.storage.record_batch import HEADER_BYTES, Batch, Walk
 FROM_THE_END_BYTES: Final = 24
 GARBLED_BYTES: Final = 1024
 _PRINT_BYTES: Final = 4096
-# The other files of a segment. Kafka recovers a segment whose offset index is missing.
+# The other files of a segment. Kafka recovers a segment without an offset index.
 INDEX: Final = ".index"
 TIME_INDEX: Final = ".timeindex"
 _INDEXES: Final = (INDEX, TIME_INDEX, ".txnindex")
@@ -112,7 +112,7 @@ def tear(replica: Path, tail_bytes: int, *, without_indexes: bool) -> Change | N
     """Cuts `tail_bytes` off the end of a log, but never between two batches, like a partly completed last write.
 
     It cuts only the last non-empty segment. `without_indexes` also deletes its indexes and the producer snapshots above
-    the cut: after a clean stop, Kafka drops a whole segment whose index points beyond its log, and recovers a segment
+    the cut: after a clean stop, Kafka drops a whole segment if its index points beyond its log, and recovers a segment
     without an index.
     """
     for segment in reversed(segments(replica)):

@@ -1,7 +1,8 @@
-"""What lies in the folder of a remote tier (FileStorage, or Kafka's own LocalTieredStorage): objects, each read whole.
+"""Lists and reads the objects in the folder of a remote tier (FileStorage, or Kafka's own LocalTieredStorage).
 
-A partition has a folder `TOPIC-PARTITION-TOPICID`, each file of a segment the name `BASE-SEGMENTID.KIND`
-(RemoteLogSegmentFileset in Kafka's storage tests). What brokers remove or write meanwhile is as it was found.
+A partition has a folder `TOPIC-PARTITION-TOPICID`, and each file of a segment is called `BASE-SEGMENTID.KIND`
+(RemoteLogSegmentFileset in Kafka's storage tests). Brokers may write and delete objects meanwhile: each object is
+reported as it was when it was read.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ LOG: Final = "log"
 _PARTITION: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)-(?P<topic_id>[A-Za-z0-9_-]{22})")
 _OBJECT: Final = re.compile(r"(?P<base>\d{20})-(?P<segment>[A-Za-z0-9_-]{22})\.(?P<kind>\w+)")
 _CHUNK_BYTES: Final = 1 << 20
-_FAULTS_MAX: Final = 5  # told of one object, which may be broken throughout
+_FAULTS_MAX: Final = 5  # reported per object, because a damaged object may have very many
 
 
 @dataclass(frozen=True, slots=True)
 class TierObject:
-    """A file of the tier by what its name says. `kind`: log, index, timeindex, snapshot, txnindex, ..."""
+    """A file of the tier, with the facts in its path. `kind`: log, index, timeindex, snapshot, txnindex, ..."""
 
     path: Path
     topic: str
@@ -39,9 +40,10 @@ class TierObject:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """An object's bytes. Of a log what reading every batch found, too; `faulty` is empty where all is as it should be.
+    """The size and digest of an object, and the batches of a log.
 
-    records: of data and control batches. Offsets are None where no batch could be told.
+    faulty: what is wrong with the log; empty if it is intact. records: number of records in data and control batches.
+    first_offset, last_offset: None if no batch was readable.
     """
 
     size_bytes: int
@@ -63,12 +65,12 @@ class Content:
 
 
 def objects_of(store: Path, topics: Collection[str]) -> list[TierObject]:
-    """The objects of these topics, whatever their topic ids, in the order of their offsets."""
+    """The objects of these topics, with any topic id, by topic, partition and base offset."""
     return sorted(_objects(store / ROOT, topics), key=lambda one: (one.topic, one.partition, one.base_offset, one.path))
 
 
 def read_object(one: TierObject) -> Content | None:
-    """Reads it from its first byte to its last; None when it is gone."""
+    """Reads a whole object. None if it was deleted meanwhile."""
     try:
         digest, size_bytes = hashlib.sha256(), 0
         with one.path.open("rb", buffering=0) as stream:
@@ -84,7 +86,7 @@ def read_object(one: TierObject) -> Content | None:
         return None
     faults = list(_faults(one, batches))
     if walk.tail is not None:
-        faults.append(f"{walk.tail.size_bytes} bytes behind the last batch: {walk.tail.reason}")
+        faults.append(f"{walk.tail.size_bytes} bytes after the last batch: {walk.tail.reason}")
     return Content(size_bytes, digest.hexdigest(), batches, "; ".join(faults[:_FAULTS_MAX]))
 
 
@@ -101,7 +103,7 @@ def _objects(root: Path, topics: Collection[str]) -> Iterator[TierObject]:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """None of a folder that is gone, or in whose place a file is."""
+    """Empty if the folder was deleted, or if a file is in its place."""
     try:
         return list(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
@@ -109,15 +111,15 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _faults(one: TierObject, batches: tuple[Batch, ...]) -> Iterator[str]:
-    """What is wrong with the batches of a log that is not compacted: there, offsets leave no gap."""
+    """Errors in the batches of a log that is not compacted. Offsets of such a log have no gaps."""
     trusted: Batch | None = None
     for before, batch in zip((None, *batches), batches, strict=False):
         wrong = [] if batch.crc_ok else ["the checksum is wrong"]
         wrong += oddities(batch, trusted)
         if before is None and batch.base_offset != one.base_offset:
             wrong.append(f"the first offset is {batch.base_offset}, not {one.base_offset}")
-        # Where a header cannot be trusted, it is no measure for the next one.
+        # A header with a wrong checksum says nothing about the next batch.
         if before is not None and before.crc_ok and batch.base_offset > before.last_offset + 1:
             wrong.append(f"offset {batch.base_offset} after {before.last_offset}")
-        yield from (f"byte {batch.position}: {what}" for what in wrong)
+        yield from (f"byte {batch.position}: {error}" for error in wrong)
         trusted = batch if batch.crc_ok else trusted

@@ -208,7 +208,7 @@ class Contract:
     """The promises of a run, as they are at its beginning.
 
     changes: None = the bundle does not say which ones were declared. deletions: steps of the declared scenario that
-    delete a topic, whose records are not promised any more. producer_expiration_ms: how long brokers keep the state of
+    delete a topic: its records are not promised any more. producer_expiration_ms: how long brokers keep the state of
     a producer that writes nothing. start_checkpoint_ms: how often they write their log start offsets to disk.
     """
 

@@ -1,4 +1,4 @@
-"""Promises about the remote tier, whose content brokers know from __remote_log_metadata, under that topic's
+"""Promises about the remote tier. Brokers know its content from __remote_log_metadata, under that topic's
 settings.
 """
 
@@ -17,7 +17,7 @@ _TIERED: Final = "KIP-405"
 
 def metadata_leader_alone_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
     """A broker deletes a local segment once it has read that the copy is finished. The ISR acknowledges that record,
-    whatever acks the clients use."""
+    with any acks of the clients."""
     del client
     if not topic.keeps_tier or topic.replicas == 1:
         return None

@@ -59,9 +59,9 @@ Seconds = Annotated[float, Range(0, DAY_S)]
 Deadline = Annotated[float, Range(0.001, DAY_S)]
 
 
-# The first release whose share groups are for production (KIP-932). Before, they are off, and still change.
+# The first release with share groups for production (KIP-932). Before, they are off, and still change.
 SHARE_GROUPS_SINCE: Final = (4, 2)
-# The first release whose voters can change (KIP-853), and the feature that enables this.
+# The first release with voters that can change (KIP-853), and the feature that enables this.
 DYNAMIC_VOTERS_SINCE: Final = (3, 9)
 KRAFT_VERSION: Final = "kraft.version"
 
@@ -101,7 +101,7 @@ class Transactions:
     records: Count = 50
     abort_share: Share = 0.25
     spans_rolls: bool = False  # some stay open until a partition has rolled its segment
-    offsets_of: str | None = None  # group whose offsets some of the transactions carry
+    offsets_of: str | None = None  # group with offsets in some of the transactions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ _SPARE: Final = 3
 
 
 def tiered_topics(scenario: Scenario) -> list[str]:
-    """Topics whose segments go to the remote tier."""
+    """Topics with segments in the remote tier."""
     return [topic.name for topic in scenario.topics if is_tiered(topic)]
 
 

@@ -55,8 +55,8 @@ class AdminReport:
 
 @dataclass(slots=True)
 class Operations:
-    """The result. standing: acknowledged operations that alone determine an entity's value; held: those whose value
-    was found."""
+    """The result. standing: acknowledged operations that alone determine an entity's value; held: those with a value
+    that was found."""
 
     findings: list[Finding] = field(default_factory=list)
     doubts: list[Doubt] = field(default_factory=list)

@@ -23,7 +23,7 @@ _DECLARED: Final[Columns] = {"topic": "string", "declared": "string"}
 
 
 def corrupt(given: Prepared) -> DataFrame:
-    """Observations whose payload fails validation, identified by the record that was acknowledged at that offset."""
+    """Observations with an invalid payload, identified by the record that was acknowledged at that offset."""
     damaged = (
         given.observations.where(~F.col("intact"))
         .groupBy(*PLACE, "offset")
@@ -40,7 +40,7 @@ def corrupt(given: Prepared) -> DataFrame:
 
 
 def ill_timed_records(drill: Drill) -> DataFrame:
-    """Acknowledged records whose timestamp is outside the time from the send to its acknowledgement.
+    """Acknowledged records with a timestamp outside the time from the send to its acknowledgement.
 
     With CreateTime the timestamp is the time of the call, minus the time by which the producer backdates its records;
     with LogAppendTime (KIP-32) it is before the acknowledgement. Judged only where run.json says that clients set the
@@ -74,7 +74,7 @@ def _other_time_than_reported(rows: DataFrame, given: Prepared) -> DataFrame:
 
 
 def time_back(given: Prepared) -> DataFrame:
-    """Batches of one leader whose LogAppendTime is older than that of a batch before, by more than clocks of one
+    """Batches of one leader with an older LogAppendTime than a batch before, by more than clocks of one
     machine differ: a leader takes it from its clock at the append. Not judged where a step changed a clock."""
     clocked = [n for n, case in enumerate(given.cases) if any(wrong_clocks(case))]
     own = [row for row in _declared(given) if row[2] == "append"]
@@ -132,7 +132,7 @@ def _changes_codec(case: Case, topic: str) -> bool:
 
 
 def wrong_timestamp_type(given: Prepared) -> DataFrame:
-    """Batches on disk whose timestamp type is not the topic's `message.timestamp.type` (KIP-32)."""
+    """Batches on disk with another timestamp type than the topic's `message.timestamp.type` (KIP-32)."""
     declared = F.broadcast(frame(given.spark, _DECLARED, _declared(given)))
     rows = given.batches.where("control IS NULL").join(declared, [BUNDLE, "topic"])
     rows = rows.where("timestamp_type != declared").groupBy(*PLACE, "base_offset").agg(F.min("broker").alias("broker"))

@@ -1,8 +1,8 @@
 """epoch_lookup: a leader that was asked where a leader epoch ended names another offset than its log has, or none.
 
 Followers truncate by these answers, consumers detect truncation with them, and remote segments are found by the same
-lineage. Every record that the read after healing returned carries the epoch of its batch. Topics whose records
-retention, compaction or DeleteRecords may have removed are not judged.
+lineage. Every record that the read after healing returned carries the epoch of its batch. Topics are not judged if
+retention, compaction or DeleteRecords may have removed records of them.
 """
 
 from __future__ import annotations

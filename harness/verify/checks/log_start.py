@@ -127,7 +127,7 @@ def _shrunk() -> Column:
 
 
 def _at_acked_offset(reported: DataFrame, given: Prepared) -> DataFrame:
-    """Acknowledgements below `start` whose record is really there. For a batch that was sent again librdkafka may
+    """Acknowledgements below `start` with a record that is really there. For a batch that was sent again librdkafka may
     report offsets from the very start of the log (the broker answers -1); the drain shows where those records are."""
     shown = given.observations.where(F.col("kind") == "drain").select(*RECORD, F.col("offset").alias("shown"))
     elsewhere = reported.select(*RECORD, "start").join(shown, RECORD).where("shown >= start")
@@ -223,7 +223,7 @@ def _deleted_to(case: Case, topic: str, partition: int, at_ns: int) -> int:
 
 
 def beyond_log(case: Case) -> list[dict[str, Any]]:
-    """Replicas whose log starts above the high watermark."""
+    """Replicas with a log that starts above the high watermark."""
     last = case.last_snapshot
     return [
         {"topic": p["topic"], "topic_id": p["topic_id"], "partition": p["partition"], **log}

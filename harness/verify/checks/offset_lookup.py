@@ -1,7 +1,8 @@
 """offset_lookup: a leader that was asked for the first record of a time or later names another record, or none.
 
 Compared with what the read after healing returned. A leader may name a control record, which no reader receives and
-which has a timestamp, too. Topics whose records retention, compaction or DeleteRecords may have removed are not judged.
+which has a timestamp, too. Topics are not judged if retention, compaction or DeleteRecords may have removed
+records of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""phantom: a record that was never sent, or whose send was refused."""
+"""phantom: a record that was never sent, or was refused when it was sent."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ def _place() -> Column:
 
 
 def _may_lose(given: Prepared) -> DataFrame:
-    """Topics whose contract permits the loss of acknowledged records."""
+    """Topics with a contract that permits the loss of acknowledged records."""
     rows = [
         (n, name, True)
         for n, case in enumerate(given.cases)

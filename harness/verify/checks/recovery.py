@@ -35,7 +35,7 @@ def excusable(case: Case) -> bool:
 
 
 def _hanging(case: Case) -> Iterator[Finding]:
-    """Partitions whose last stable offset is below the high watermark, long after the load and its transactions
+    """Partitions with a last stable offset below the high watermark, long after the load and its transactions
     ended."""
     last = case.last_snapshot
     for p in last["partitions"] if last and settled(case) is not True else ():

@@ -60,7 +60,7 @@ def _died(case: Case) -> list[tuple[Any, ...]]:
 
 
 def _reset(case: Case) -> list[tuple[Any, ...]]:
-    """Everything from where a member started whose group had no offset any more."""
+    """Everything from the start position of a member, if its group had no offset any more."""
     return [
         (row["topic"], row["partition"], reader.reader, row["began"], UNBOUNDED)
         for reader, row, _ in skipped_by_reset(case)
@@ -69,7 +69,7 @@ def _reset(case: Case) -> list[tuple[Any, ...]]:
 
 
 def _offsets_lost(case: Case) -> list[tuple[Any, ...]]:
-    """Everything that groups read whose offsets were in a log that an unclean election replaced."""
+    """Everything that groups read if their offsets were in a log that an unclean election replaced."""
     elected = {partition for partition, *_ in unclean_elections(case, OFFSETS)}
     offsets = case.contract.offsets
     return [

@@ -42,7 +42,7 @@ def shared(given: Prepared) -> DataFrame:
     the group's progress, compared with the deliveries to the members.
 
     The group has finished with a record that no member ever accepted or rejected: skipped_read, with the number of
-    deliveries, because it may have been archived at the limit. Deliveries whose responses were lost count too: if those
+    deliveries, because it may have been archived at the limit. Deliveries with lost responses count too: if those
     that faults may have caused suffice, this is no finding but a doubt. A record of which two accepts or rejects were
     acknowledged: commit_regressed, because the group delivered it again after the first. Any other repeated delivery is
     at-least-once, and no finding.
@@ -131,7 +131,7 @@ def _progress(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
 
 
 def _lost_deliveries(case: Case) -> int:
-    """The highest number of deliveries of a record whose responses may have been lost, each with a lock of its own."""
+    """The highest number of deliveries of a record with possibly lost responses, each with a lock of its own."""
     times = 0
     for step in case.steps:
         if step["is_fault"] and step["started_ns"] is not None:

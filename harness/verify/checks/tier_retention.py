@@ -22,11 +22,10 @@ class Kept:
 
 
 def kept_in_tier(partition: Partition, start: int, until_ms: int | None = None) -> Kept | None:
-    """For the replica whose lineage agrees with most of the tier, because the most complete one shows how much there
-    was to keep.
+    """For the replica with the lineage that agrees with most of the tier, because the most complete one shows how much
+    there was to keep.
 
-    until_ms: count only segments whose records all have that timestamp or an older one. None when no finished copy is
-    known.
+    until_ms: count only segments without newer records. None when no finished copy is known.
     """
     if not any(segment.finished_ms for segment in partition.segments.values()):
         return None

@@ -39,7 +39,7 @@ def _unproven(case: Case) -> list[str]:
 
 
 def _between_brokers(case: Case, brokers: range, wanted: str) -> Iterator[str]:
-    """Brokers whose own configuration at the end does not use the wanted protocol between brokers."""
+    """Brokers with a configuration at the end that does not use the wanted protocol between brokers."""
     configs = (case.last_snapshot or {}).get("broker_configs") or {}
     for broker in brokers:
         config: Mapping[str, str] = configs.get(str(broker)) or {}

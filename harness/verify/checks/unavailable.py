@@ -50,7 +50,7 @@ def unavailable(case: Case, stalls: Sequence[Stall]) -> Iterator[Finding]:
 
 
 def excusable_silence(case: Case, stalls: Sequence[Stall]) -> Iterator[Doubt]:
-    """One doubt for each partition whose silence proves nothing, with the reason."""
+    """One doubt for each partition that has an excuse for its missing acks, with the excuse."""
     for event, _ in case.events("no_acks"):
         if excuse := _excuse(case, event, stalls):
             text = f"{event['topic']}/{event['partition']} acknowledged nothing during a wait for it"

@@ -33,10 +33,10 @@ class Counts:
     received, by reader and place; ends: transactions by producer, by outcome and those committed `after` the faults;
     commits: acknowledged ones by group, all and `after` the faults; streams: one row for each inconsistent stream;
     reserved: the strongest acks, and the idempotence, with which streams of a producer were reserved; disks: brokers
-    whose batches were read; unanswered: lookups without an answer, with an error, by place; waits: waiting times; tier:
-    drained records from the remote tier, and all drained records of its topics; again: offsets that a group received
-    twice; missed: records that were deleted or compacted away before a group returned for them; undecided: records of
-    aborted transactions that a group received.
+    with batches that were read; unanswered: lookups without an answer, with an error, by place; waits: waiting times;
+    tier: drained records from the remote tier, and all drained records of its topics; again: offsets that a group
+    received twice; missed: records that were deleted or compacted away before a group returned for them; undecided:
+    records of aborted transactions that a group received.
     """
 
     sent: dict[Place, dict[str, Any]] = field(default_factory=dict)

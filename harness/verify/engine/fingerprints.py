@@ -72,7 +72,7 @@ def stream_buckets(given: Prepared) -> DataFrame:
 
     read_committed is compared with acknowledged records outside aborted or unknown transactions, read_uncommitted with
     all acknowledged ones. Always included are buckets with acknowledgements without an offset, with transactions of
-    unknown outcome, whose parts must agree, and with timestamps outside the time of their sends, or other than
+    unknown outcome (their parts must agree), and with timestamps outside the time of their sends, or other than
     reported.
     """
     reported = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull()
@@ -126,6 +126,6 @@ def together(prints: DataFrame, keys: list[str]) -> DataFrame:
 
 
 def differing(left: DataFrame, right: DataFrame, keys: list[str]) -> DataFrame:
-    """Rows of `left` (with its keys) whose fingerprint on the right is missing or different."""
+    """Rows of `left` (with its keys) with a missing or different fingerprint on the right."""
     joined = left.alias("left").join(right.alias("right"), keys, "left")
     return joined.where(_differ("all")).select(*[f"left.{c}" for c in left.columns if not c.startswith("all_")])

@@ -125,7 +125,7 @@ def _observations(read: DataFrame) -> DataFrame:
 
 def _ledger(ledger: DataFrame, transactions: DataFrame) -> DataFrame:
     ended = transactions.select(BUNDLE, "txn_id", F.col("outcome").alias("_ended"))
-    # A transaction whose row was lost in a crash has an unknown outcome.
+    # A transaction has an unknown outcome if its row was lost in a crash.
     unknown = F.when(F.col("txn_id").isNotNull(), F.lit(TxnOutcome.UNKNOWN.value))
     promised = (F.col("outcome") == Outcome.ACKED.value) & (
         F.col("txn_id").isNull() | F.col("txn").eqNullSafe(TxnOutcome.COMMITTED.value)

@@ -118,7 +118,7 @@ def _superseded() -> Column:
 
 
 def _expired_tombstone() -> Column:
-    """A tombstone whose time has passed, and whose deleted values are not visible any more."""
+    """A tombstone after its time has passed, with no deleted values that are still visible."""
     older = F.coalesce(F.col("first.offset") < F.col("offset"), F.col("first.called_ns") < F.col("called_ns"))
     back = F.col("kind").isin([kind.value for kind in _GONE]) & ~F.col("extra") & F.coalesce(older, F.lit(False))
     old = F.col("called_ns") <= F.least("tombstone_expiry_ns", "until_ns")

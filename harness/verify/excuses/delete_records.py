@@ -28,8 +28,8 @@ _LATE_NS: Final = 30 * 10**9
 
 @dataclass(frozen=True, slots=True)
 class _Returned:
-    """In-sync brokers of a place whose logs start below an offset up to which records were deleted, with these
-    starts."""
+    """In-sync brokers of a place with logs that start below an offset up to which records were deleted, with
+    these starts."""
 
     place: Mapping[str, Any]
     before: int

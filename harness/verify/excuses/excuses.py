@@ -247,7 +247,7 @@ def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     for out in outages(case):
         why = (
             f"power loss of brokers {', '.join(map(str, out.brokers))}, all in-sync replicas of "
-            f"{out.topic}/{out.partition}, whose contract permits records in memory only (flush.messages, flush.ms): "
+            f"{out.topic}/{out.partition}; its contract permits records in memory only (flush.messages, flush.ms): "
             f"it may lose what was acknowledged before it at offset {out.from_offset} and above"
         )
         yield from clauses(

@@ -1,5 +1,5 @@
-"""Transactions whose end marker an unclean election lost, and that an operator aborted because they hung (KIP-664,
-KAFKA-20716).
+"""Transactions that lost their end marker in an unclean election, and that an operator aborted because they hung
+(KIP-664, KAFKA-20716).
 
 The coordinator committed them and has finished; the only leader that acknowledged the marker has died, and the elected
 one has the records without the marker. Only an abort can end the transaction, and it hides the records permanently.
@@ -67,7 +67,7 @@ Election = tuple[str, int, int, int, int]
 
 
 def operator_aborts(case: Case, permitted: Iterable[Election]) -> Iterator[Aborted]:
-    """Aborts of transactions whose end marker a permitted election before them may have lost."""
+    """Aborts of transactions that may have lost their end marker in a permitted election before them."""
     elections = list(permitted)
     for event, _ in case.events("transaction_aborted"):
         if event["coordinator"] != _COMMITTED:
@@ -113,7 +113,7 @@ def hidden_by_operator(rows: DataFrame, given: Prepared, aborted: Iterable[tuple
 
 
 def _without_end(aborts: DataFrame, given: Prepared) -> DataFrame:
-    """Aborts of transactions whose end marker no replica has: the producer's next marker there is the abort, above
+    """Aborts of transactions without an end marker on any replica: the producer's next marker there is the abort, above
     the surviving log end."""
     markers = given.batches.where("control IN ('commit', 'abort')").select(
         *PLACE, "producer_id", "broker", "control", "base_offset"
@@ -130,7 +130,7 @@ def _without_end(aborts: DataFrame, given: Prepared) -> DataFrame:
 
 
 def _of_transactions(aborts: DataFrame, given: Prepared) -> DataFrame:
-    """The aborts with the transaction whose first record of that partition is at their start offset."""
+    """The aborts with the transaction that has its first record of that partition at their start offset."""
     streams = given.streams.select(BUNDLE, "stream", "producer")
     here = F.broadcast(aborts.select(*PLACE, F.col("by").alias("producer")).distinct())
     sent = given.ledger.where("txn_id IS NOT NULL AND offset IS NOT NULL").join(

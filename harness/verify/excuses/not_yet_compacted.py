@@ -1,12 +1,12 @@
 """Records that no cleaner can have removed, whatever was written to their key later.
 
 A cleaner does not touch the active segment (KIP-58), keeps the offsets of what it leaves, and gives none of them to
-another record. So it did not remove a record that is in the last segment of every copy, whose offset holds another
-record, or that a disk still has.
+another record. So it did not remove a record in any of these cases: the record is in the last segment of every copy;
+its offset holds another record; a disk still has it.
 
 The last segment of every copy counts, because a follower that was behind has in its own segment what the leader's
-cleaner left. Nothing is known about a copy that was rebuilt, or whose end was truncated with permission: its last
-segment may have been closed, and cleaned, before.
+cleaner left. Nothing is known about a copy that was rebuilt, or truncated with permission: its last segment may
+have been closed, and cleaned, before.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ class Outage:
 
 
 def outages(case: Case) -> Iterator[Outage]:
-    """Power losses of partitions whose contract permits replicas to have a record in memory only."""
+    """Power losses of partitions with a contract that permits replicas to have a record in memory only."""
     for (topic, partition), losses in _by_place(case).items():
         contract = case.contract.topics.get(topic)
         if contract is None or 0 <= contract.flush_messages <= 1:

@@ -1,7 +1,7 @@
 """Duplicates because brokers forget, by configuration, the sequence numbers of a producer that did not write for too
 long (KIP-854).
 
-A broker accepts any next sequence number from a producer whose state has expired (KIP-360), so a record that was
+A broker accepts any next sequence number from a producer with expired state (KIP-360), so a record that was
 written, not acknowledged and sent again after that time is there twice. The time counts from the producer's last batch
 on the partition, which batch headers show.
 """

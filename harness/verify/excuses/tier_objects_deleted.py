@@ -1,4 +1,4 @@
-"""Records that only the remote tier had, and whose objects a step deleted there without the brokers (KIP-405).
+"""Records that only the remote tier had, after a step deleted their objects there without the brokers (KIP-405).
 
 Brokers rely on __remote_log_metadata: they keep looking for such objects, and fail reads there. Excused are the
 segments that the step deleted, and no other record.
@@ -59,7 +59,7 @@ def absence_excused(case: Case, findings: Sequence[Finding]) -> list[Finding]:
 
 def answerable(lookups: DataFrame, given: Prepared) -> DataFrame:
     """Lookups by time without those that the leader cannot answer because it searches such a copy: the first copy
-    whose newest timestamp is not older (RemoteLogManager.findOffsetByTimestamp)."""
+    with a newest timestamp that is not older (RemoteLogManager.findOffsetByTimestamp)."""
     if not any(list(_events(case)) for case in given.cases):
         return lookups
     tiers = tiers_of(given)
@@ -85,7 +85,7 @@ def deleted(case: Case, tier: Tier) -> Iterator[Orphaned]:
 
 
 def _unanswerable_times(case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
-    """Place, and the limits of the times whose first record would be in a deleted copy."""
+    """Place, and the limits of the times that have their first record in a deleted copy."""
     for span in deleted(case, tier):
         finished = [s for s in tier.partitions[span.place].segments.values() if s.finished_ms is not None]
         times = [(s.base_offset or 0, s.max_timestamp_ms or 0) for s in finished]

@@ -51,9 +51,9 @@ def offsets_of(messages: list[Message]) -> Int64s:
 def only_reported(offsets: Int64s) -> Int64s:
     """Offsets of one partition in the order of delivery, with -1 for those that librdkafka made up.
 
-    librdkafka adds 0, 1, 2, ... to the base offset of an answer. If that is -1 (a duplicate whose offset the broker no
-    longer knows), it reports -1, 0, 1, 2, ... for the batch, and only the first of these is visibly no offset. This
-    removes too many offsets if the next batch really starts where that count ends.
+    librdkafka adds 0, 1, 2, ... to the base offset of an answer. If that is -1 (a duplicate with an offset that the
+    broker no longer knows), it reports -1, 0, 1, 2, ... for the batch, and only the first of these is visibly no
+    offset. This removes too many offsets if the next batch really starts where that count ends.
     """
     if not len(offsets) or offsets.min() >= 0:
         return offsets

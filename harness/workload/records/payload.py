@@ -2,8 +2,8 @@
 
 A value is a fixed-width prefix, a body, and the CRC-32 (little-endian) of both. The CRC of data followed by its own CRC
 is a constant, so `crc32(value) == INTACT` holds for each intact value in zlib, Spark and DuckDB, without parsing.
-A record whose value is null or empty has a certificate in a header: a value without a body, whose magic says which one
-it stands for. Values are built in chunks and decoded one poll at a time, as arrays.
+A record with a null or empty value has a certificate in a header: a value without a body, with a magic that says which
+one it stands for. Values are built in chunks and decoded one poll at a time, as arrays.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def test_a_read_only_disk_without_load_has_no_effect(
 
 @pytest.fixture
 def synced(cluster: JvmCluster, tmp_path: Path) -> Iterator[Play]:
-    """A load whose acknowledgements wait for disks, that of broker 1 among them."""
+    """A load with acknowledgements that wait for disks, that of broker 1 among them."""
     topic = Topic(name="synced", partitions=2, assignment=((1, 2, 3), (1, 3, 2)), config={"flush.messages": "1"})
     with playing(
         cluster, tmp_path / "bundle", (topic,), (Producer(name="synced", topics=("synced",), rate_per_s=400),)

@@ -1,4 +1,4 @@
-"""Clocks that are set, and isolated clients, on a real cluster whose shape has both."""
+"""Clocks that are set, and isolated clients, on a real cluster with a shape that has both."""
 
 from __future__ import annotations
 

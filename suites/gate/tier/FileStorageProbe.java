@@ -21,8 +21,8 @@ import org.apache.kafka.server.log.remote.storage.RemoteStorageManager.IndexType
 /**
  * Calls FileStorage as a broker does, for one segment: one operation for each line on standard input.
  *
- * Arguments: the folder of the storage, and the folder with the files of the segment. Each operation is answered by one
- * line: what was read, or the class of the exception.
+ * Arguments: the folder of the storage, and the folder with the files of the segment. The answer to an operation is one
+ * line: the content that was read, "done", or the class of the exception.
  */
 public final class FileStorageProbe {
     private static final RemoteLogSegmentMetadata SEGMENT = new RemoteLogSegmentMetadata(

@@ -1,4 +1,4 @@
-"""The remote tier in a folder: FileStorage by itself, and on brokers next to Kafka's own LocalTieredStorage."""
+"""The remote tier in a folder: FileStorage alone, and on brokers, compared with Kafka's own LocalTieredStorage."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from suites.gate.playing import playing, running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
-SINCE = "3.8.0"  # the first release that plays scenarios with a tier
-WITHOUT_TEST_JARS = "4.4.0"  # published without those of LocalTieredStorage
+SINCE = "3.8.0"  # the first release that runs scenarios with a tier
+WITHOUT_TEST_JARS = "4.4.0"  # published without the test jars, which contain LocalTieredStorage
 PROBE = Path(__file__).with_name("FileStorageProbe.java")
-# The segment of the probe.
+# The segment that FileStorageProbe copies.
 OBJECT = f"far-7-AAAAAAAAAAEAAAAAAAAAAg/{1000:020d}-AAAAAAAAAAMAAAAAAAAABA"
 INDEXES = {
     "OFFSET": "index",
@@ -44,12 +44,12 @@ Ask = Callable[[str], str]
 
 @pytest.fixture(params=[SINCE, RELEASE, WITHOUT_TEST_JARS])
 def ask(request: pytest.FixtureRequest, folder: Path, files: Path) -> Iterator[Ask]:
-    """Has the storage do one operation, compiled against a release and on its classes; the answer."""
+    """A function that runs one operation of the storage, compiled and run with a release, and returns the answer."""
     version, cache = request.param, default_cache()
     wanted = [Dependency(KAFKA_GROUP, artifact, version) for artifact in API]
     api = fetched(wanted, f"storage-api-{version}", None, Cache(cache), print)
     release = Release(version, "", "Maven Central", ())
-    jar = compiled(PROBE, release, beside=[FILE], maven_repo=None, cache=cache, progress=print)
+    jar = compiled(PROBE, release, also=[FILE], maven_repo=None, cache=cache, progress=print)
     command = [find_java(version).executable, "-cp", ":".join(map(str, (jar, *api))), "durability.FileStorageProbe"]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([*command, folder, files], text=True, bufsize=1, **pipes) as probe:
@@ -74,7 +74,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """The files of a segment, as a broker has them."""
+    """The folder with the files of a segment, as a broker has them."""
     made = tmp_path / "segment"
     made.mkdir()
     for kind in ("index", "timeindex", "txnindex", "snapshot"):
@@ -87,7 +87,7 @@ def stored(folder: Path) -> set[str]:
     return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_copy_has_the_names_that_local_tiered_storage_gives(ask: Ask, folder: Path) -> None:
+def test_objects_of_a_copy_have_the_names_of_local_tiered_storage(ask: Ask, folder: Path) -> None:
     assert ask("copy") == "done"
     assert stored(folder) == {f"{OBJECT}.{kind}" for kind in (LOG, *INDEXES.values())}
     (log,) = (one for one in objects_of(folder.parent, ["far"]) if one.kind == LOG)
@@ -96,16 +96,16 @@ def test_a_copy_has_the_names_that_local_tiered_storage_gives(ask: Ask, folder: 
     assert indexes == {kind: f"the {name}" for kind, name in INDEXES.items()} | {"LEADER_EPOCH": "epochs"}
 
 
-def test_a_range_is_read_to_the_byte(ask: Ask) -> None:
+def test_a_range_is_read_exactly(ask: Ask) -> None:
     ask("copy")
     assert ask("from 0") == RECORDS
     assert ask("from 30") == RECORDS[30:]
     assert [ask("range 0 0"), ask("range 13 57"), ask("range 95 99")] == [RECORDS[0], RECORDS[13:58], RECORDS[95:]]
-    # The interface has a stream end with the object, wherever the range ends.
+    # The interface requires that a stream ends with the object, also when the range ends later.
     assert [ask("range 95 2147483647"), ask("range 200 300"), ask("from 200")] == [RECORDS[95:], "", ""]
 
 
-def test_what_is_missing_is_reported_as_such_and_deleted_twice(ask: Ask, folder: Path) -> None:
+def test_a_missing_object_is_reported_as_missing_and_a_second_deletion_succeeds(ask: Ask, folder: Path) -> None:
     assert {ask(read) for read in READS} == {MISSING}
     ask("copy")
     (folder / f"{OBJECT}.txnindex").unlink()
@@ -115,8 +115,8 @@ def test_what_is_missing_is_reported_as_such_and_deleted_twice(ask: Ask, folder:
     assert {ask(read) for read in READS} == {MISSING}
 
 
-def test_an_interrupted_copy_is_no_copy(ask: Ask, folder: Path, files: Path) -> None:
-    """The broker deletes its replica meanwhile, or dies; the storage has some objects, and one of them in part."""
+def test_an_interrupted_copy_cannot_be_read(ask: Ask, folder: Path, files: Path) -> None:
+    """The broker deletes its replica during the copy, or dies: some objects are stored, one of them in part."""
     (files / LOG).unlink()
     assert ask("copy") == UNAVAILABLE
     assert stored(folder) == set()
@@ -132,8 +132,8 @@ def test_an_interrupted_copy_is_no_copy(ask: Ask, folder: Path, files: Path) -> 
 
 
 @pytest.mark.parametrize("by", ["nothing", "a file"])
-def test_a_folder_that_is_away_is_unavailable_and_not_empty(ask: Ask, folder: Path, by: str) -> None:
-    """A broker that learns that an object is missing takes the transaction index for empty and a deletion for done."""
+def test_without_its_folder_the_storage_is_unavailable_and_not_empty(ask: Ask, folder: Path, by: str) -> None:
+    """A broker treats a missing transaction index as empty, and the deletion of missing objects as done."""
     ask("copy")
     before = stored(folder)
     away = folder.rename(folder.with_name("away"))
@@ -158,7 +158,7 @@ PRODUCERS = (Producer(name="paid", topics=("far",), value_bytes=4000, rate_per_s
 @pytest.mark.parametrize(
     ("tier", "version"), [("local", WITHOUT_TEST_JARS), ("local", RELEASE), ("kafka_local", RELEASE)]
 )
-def test_both_storages_in_a_folder_keep_the_same_objects(
+def test_both_storages_in_a_folder_store_the_same_objects(
     backend: str, tmp_path: Path, tier: RemoteTier, version: str
 ) -> None:
     with (

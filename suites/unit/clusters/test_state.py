@@ -18,7 +18,7 @@ from harness.model.errors import BadInput, HarnessFailure
 
 
 def dead_run(root: Path, backend: str = PROCESSES) -> RunState:
-    """A run whose harness ran before the machine was rebooted."""
+    """A run of a harness from before the machine was rebooted."""
     state = new_run(root, slot=0, release="9.9.9", kept=False, backend=backend)
     replace(state, harness=ProcessId(state.harness.pid, "an earlier boot")).save()
     return state

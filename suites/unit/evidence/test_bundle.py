@@ -211,7 +211,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda b: _columns(b / "ledger/app.parquet", lambda t: t.set_column(1, "seq", pa.array([0, None, 2]))),
         "column seq has 1 nulls",
     ),
-    "nulls that nobody counted": (
+    "nulls without a count": (
         lambda b: pq.write_table(
             pq.read_table(b / _PART).set_column(1, "seq", pa.array([0, None, 2])), b / _PART, write_statistics=False
         ),
@@ -262,7 +262,7 @@ WRONG: dict[str, tuple[Callable[[Path], object], str]] = {
     "part in a folder": (_named(_PART, "ledger/sub/app.parquet"), "ledger/sub is no part of ledger"),
     "reservations as Parquet": (
         _named("reservations/app.jsonl", "reservations/app.parquet"),
-        "app.parquet is no part of reservations, whose parts are <writer>.jsonl",
+        "app.parquet is no part of reservations; its parts are <writer>.jsonl",
     ),
     "part is a folder": (lambda b: _folder(b / "ledger/more.jsonl"), "more.jsonl is a folder"),
     "verdict is a folder": (lambda b: _folder(b / "verdict.json"), "verdict.json is a folder"),
@@ -382,7 +382,7 @@ def test_sealing_again_marks_the_edit_keeps_the_release_and_drops_the_old_verdic
 
 
 def _as_version_1(bundle: Path) -> None:
-    """What format version 1 wrote: other keys, and no version in run.json."""
+    """The documents of format version 1: other keys, and no version in run.json."""
     _rewrite(bundle / "run.json", lambda t: t.replace('"negative_control"', '"weakened"'))
     _rewrite(bundle / "scenario.json", lambda t: t.replace('"property"', '"guards"'))
 

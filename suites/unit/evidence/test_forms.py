@@ -210,7 +210,7 @@ ACCEPTED: dict[str, Callable[[Path], object]] = {
     "finished is false": _run(finished=False),
     "the last record before the drain": _row("reservations", 1, producer="sentinel"),
     "deletion of a topic": _event(kind="topic_deleted", topic_id="A", partition=-1),
-    "an election that nobody measured": _event(kind="unclean_election", leader_epoch=3, log_end=None),
+    "an election without a log end": _event(kind="unclean_election", leader_epoch=3, log_end=None),
     "no step": lambda b: (b / "steps.json").write_text("[]"),
     "a torn last reservation": lambda b: (b / "reservations/more.jsonl").write_text('{"stream": 2, "prod'),
     "an empty line": lambda b: (b / "ledger/app.jsonl").write_text((b / "ledger/app.jsonl").read_text() + "\n"),

@@ -179,7 +179,7 @@ def test_the_tables_are_those_of_the_evidence(tmp_path: Path, monkeypatch: pytes
     }
     index, log = rows["tier_objects"].to_pylist()
     assert (log["records"], log["first_offset"], log["last_offset"], log["segment_id"]) == (3, 40, 42, SEGMENT)
-    assert log["faulty"] == "4 bytes behind the last batch: 4 bytes, less than a header"
+    assert log["faulty"] == "4 bytes after the last batch: 4 bytes, less than a header"
     assert (index["kind"], index["records"], index["faulty"], index["size_bytes"]) == ("index", None, None, 4)
     assert [row["epochs"] for row in rows["tier_replicas"].to_pylist()] == ["0:0,3:1500"] * 2
     first, second = rows["tier_metadata"].to_pylist()

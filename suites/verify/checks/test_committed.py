@@ -255,7 +255,7 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     "another member begins at the end": (reset(plain(), reader="live"), ["skipped_read 2"], 0),
     "a member leaves out a record from after it began": (too_early(reset(plain())), ["skipped_read 1"], 1),
     "a member with a commit begins at the end": (resumed(reset(plain())), ["skipped_read 2"], 0),
-    "a member whose commit was unanswered begins at the end": (unanswered(resumed(reset(plain()))), [], 2),
+    "a member with an unanswered commit begins at the end": (unanswered(resumed(reset(plain()))), [], 2),
     "a member's offset expired and it begins at the end": (
         away(resumed(reset(plain())), after=0),
         ["skipped_read 1"],

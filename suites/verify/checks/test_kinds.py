@@ -460,15 +460,15 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "a new group has no offset": (answered(built("AAAA"), None, after=None), []),
     "two concurrent commits, and the first one counts": (overlapping(built("AAAA"), reported=2), []),
     "two concurrent commits, and none counts": (overlapping(built("AAAA"), reported=1), ["commit_regressed 1"]),
-    "a group whose offsets were not requested": (
+    "a group without requested offsets": (
         sealed_by_other_client(built("AAAA").copy("offset_commits", {"group": "h"}, offset=4)),
         [],
     ),
-    "a group whose offsets were requested has nothing": (
+    "a group with requested offsets has nothing": (
         built("AAAA").copy("offset_commits", {"group": "h"}, offset=4),
         ["commit_regressed 1"],
     ),
-    "a group whose offsets were requested has nothing on one partition": (
+    "a group with requested offsets has nothing on one partition": (
         sealed_by_other_client(built("AAAA", "AA")),
         ["commit_regressed 1"],
     ),
@@ -497,7 +497,7 @@ def _report(name: str, offset: int | None) -> None:
         row["offset"] = offset
 
 
-CASES["a group whose offsets were requested has nothing on one partition"][0].drained["groups"].pop()
+CASES["a group with requested offsets has nothing on one partition"][0].drained["groups"].pop()
 _report("a commit is lost", 2)
 _report("an offset that was never committed", 3)
 _report("a commit of unknown outcome after the last", 3)

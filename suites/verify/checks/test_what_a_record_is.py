@@ -29,7 +29,7 @@ def timed(kind: str = "create", *, of: str = "create", by_ms: Mapping[int, int] 
 
 
 def with_codec(declared: str, found: str = "gzip", *, offset: int | None = 3, steps: tuple[str, ...] = ()) -> Built:
-    """A topic whose batches have one codec, except for one batch."""
+    """A topic with batches of one codec, except for one batch."""
     built = contract(History(TEXT).build(), codec=declared)
     for row in built.tables["batches"]:
         row["codec"] = found if row["base_offset"] == offset else "zstd"

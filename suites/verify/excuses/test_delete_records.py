@@ -33,7 +33,7 @@ def case(
     events: tuple[dict[str, Any], ...] = (),
     **contract: Any,
 ) -> Any:
-    """A run in which the records below 2 were deleted, and at whose end the log of broker 1 starts at 0."""
+    """A run in which the records below 2 were deleted. At its end the log of broker 1 starts at 0."""
     logs = [{"broker": broker, "log_start": start} for broker, start in (starts or {1: 0}).items()]
     place = {"topic": "t", "topic_id": "i", "partition": 0, "isr": isr, "replicas": replicas, "logs": logs}
     place["leader"] = contract.get("leader", -1)

@@ -1,4 +1,4 @@
-"""Records that only the remote tier had, whose objects a step deleted without the brokers; each with near misses."""
+"""Records that only the remote tier had, after a step deleted their objects; each with near misses."""
 
 from __future__ import annotations
 

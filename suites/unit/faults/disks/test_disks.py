@@ -31,7 +31,7 @@ SHUT, FROZEN, READ_ONLY, SLOW = "shut", "frozen", "read-only", "slow"
 
 @dataclass
 class Scripted:
-    """Partition t/0 on brokers 1 and 2, led by 1, whose logs end at 8. Implements the disks of its brokers, too."""
+    """Partition t/0 on brokers 1 and 2, led by 1. Both logs end at 8. Implements the disks of its brokers, too."""
 
     root: Path
     unflushed: bool = True  # whether the power loss takes the second segment

@@ -28,7 +28,7 @@ ON = {"metadata.version": 25, "eligible.leader.replicas.version": 1}
 
 @dataclass
 class Scripted:
-    """Partition t/0, led by broker 1, whose log ends at 26."""
+    """Partition t/0, led by broker 1. Its log ends at 26."""
 
     data: Path
     isr: tuple[int, ...] = (1,)

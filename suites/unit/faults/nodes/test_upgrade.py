@@ -33,7 +33,7 @@ class Scripted:
     says: str | None = None  # the version that a start logs instead of the real one
     takes_over: bool = True
     catches_up: bool = True
-    kept_out: str | None = CANNOT_READ  # what a broker of the earlier release logs when it ends; None: it starts
+    kept_out: str | None = CANNOT_READ  # the log line of a broker of the earlier release when it ends; None: it starts
     levels: dict[str, int] = field(default_factory=lambda: {"metadata.version": 21, "kraft.version": 0})
     known: dict[str, int] = field(
         default_factory=lambda: {"metadata.version": 30, "group.version": 1, "kraft.version": 1}

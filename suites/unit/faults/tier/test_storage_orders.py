@@ -11,7 +11,7 @@ import pytest
 from harness.faults.steps.registry import build_step, check_steps
 from harness.faults.tier.storage_orders import Op, acts_of, done_by, ordered
 from harness.faults.tier.tier_full import TierFull
-from harness.kafka.settings.tier_settings import ORDERS, TOLD
+from harness.kafka.settings.tier_settings import ORDERS, REPORTS
 from harness.kafka.storage.local_tier import ROOT
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape, Producer, Scenario, Step, Topic
@@ -23,7 +23,7 @@ NEAR = Topic(name="near", partitions=1)
 
 @pytest.fixture
 def context(tmp_path: Path) -> Any:
-    for name in (ORDERS, TOLD):
+    for name in (ORDERS, REPORTS):
         (tmp_path / name).mkdir()
     return SimpleNamespace(cluster=SimpleNamespace(tier_store=tmp_path))
 
@@ -50,7 +50,7 @@ def test_an_order_is_a_file_that_is_removed_afterwards(context: Any, tmp_path: P
 def test_only_complete_lines_about_this_order_count(context: Any, tmp_path: Path) -> None:
     with ordered(context, "fail", COPY, "") as order:
         reported = line(order, "failed") + line(Path("another.properties"), "failed") + line(order, "failed", 1)
-        (tmp_path / TOLD / "2.tsv").write_text(reported + line(order, "failed")[:-9])
+        (tmp_path / REPORTS / "2.tsv").write_text(reported + line(order, "failed")[:-9])
         found = acts_of(context, order)
         assert [(act.broker, act.partition, act.base_offset, act.did) for act in found] == [
             (2, 0, 12, "failed"),
@@ -64,7 +64,7 @@ def test_only_complete_lines_about_this_order_count(context: Any, tmp_path: Path
 
 def test_an_order_that_no_storage_followed_has_no_effect(context: Any, tmp_path: Path) -> None:
     with ordered(context, "after", COPY, "") as order:
-        (tmp_path / TOLD / "2.tsv").write_text(line(order, "let go") + line(Path("another.properties"), "held"))
+        (tmp_path / REPORTS / "2.tsv").write_text(line(order, "let go") + line(Path("another.properties"), "held"))
         effect = done_by(context, order, {"held": "held after"})()
         assert (effect.held, effect.because) == (
             False,
@@ -83,7 +83,7 @@ def test_the_limit_of_a_full_tier_is_its_present_size_and_the_spare_space(
         (order,) = (tmp_path / ORDERS).iterdir()
         says = [f"what={what}", "ops=copy", f"folder={ROOT}", "limit_bytes=3448"]
         assert order.read_text().splitlines() == says
-        (tmp_path / TOLD / "2.tsv").write_text(line(order, "full"))
+        (tmp_path / REPORTS / "2.tsv").write_text(line(order, "full"))
         assert injected.probe().because == "far/0: 1 times copy stopped where the tier was full"
 
 

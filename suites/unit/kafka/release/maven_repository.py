@@ -90,7 +90,7 @@ class MavenRepository:
         self.write(self.file(coordinates, "jar"), jar({"id": coordinates}) if content is None else content)
 
     def kafka(self, version: str, *, tools: bool = True, commit: str = COMMIT) -> None:
-        """A complete release with log4j2; without `tools`, one whose upload ended before kafka-tools."""
+        """A complete release with log4j2; without `tools`, its upload ended before kafka-tools."""
         self.third_party()
         self.artifact(f"{KAFKA}:kafka-clients:{version}", content=clients_jar(version, commit))
         self.artifact(f"{KAFKA}:kafka-server-common:{version}", needs(f"{KAFKA}:kafka-clients:{version}"))
@@ -145,7 +145,7 @@ def distribution(version: str = "4.3.1") -> bytes:
 
 @dataclass
 class Served:
-    """A repository on HTTP: its address, the requests, and the files whose next answer is spoilt."""
+    """A repository on HTTP: its address, the requests, and the files with a damaged next answer."""
 
     url: str
     requests: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Storages of ours: compiled once for an interface, and where that fails one sentence says why."""
+"""The storages of this harness are compiled once for an interface; a failure is reported in one sentence."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.kafka.release.release import Release
 from harness.kafka.release.repository import NotPublished
 from harness.model.errors import BadInput
 
-# Stands in for Java: writes what a compiler would, or fails as one does.
+# Replaces Java: writes a class file like the compiler, or fails like it.
 JAVA = """#!/bin/sh
 echo "$@" >> "$0.calls"
 if [ -e "$0.broken" ]; then echo 'The method copy is undefined' >&2; exit 255; fi
@@ -38,7 +38,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The artifacts that were fetched, each time."""
+    """The artifacts of each download."""
     found: list[list[str]] = []
 
     def fetched(wanted: list[Any], *_: Any) -> tuple[Path, ...]:
@@ -69,11 +69,11 @@ def given(release: Release, tmp_path: Path) -> Path:
 
 
 def calls(java: Path) -> list[str]:
-    said = java.with_name("java.calls")
-    return said.read_text().splitlines() if said.exists() else []
+    log = java.with_name("java.calls")
+    return log.read_text().splitlines() if log.exists() else []
 
 
-def test_it_is_compiled_once_for_an_interface(
+def test_a_storage_is_compiled_once_for_an_interface(
     release: Release, java: Path, asked: list[list[str]], tmp_path: Path
 ) -> None:
     jar = given(release, tmp_path)
@@ -89,7 +89,7 @@ def test_it_is_compiled_once_for_an_interface(
     assert len(calls(java)) == 2
 
 
-def test_a_damaged_one_is_made_again(release: Release, java: Path, asked: list[list[str]], tmp_path: Path) -> None:
+def test_a_damaged_jar_is_compiled_again(release: Release, java: Path, asked: list[list[str]], tmp_path: Path) -> None:
     jar = given(release, tmp_path)
     whole = jar.read_bytes()
     jar.write_bytes(whole[:-1])
@@ -100,7 +100,7 @@ def test_a_damaged_one_is_made_again(release: Release, java: Path, asked: list[l
     assert len(calls(java)) == 3
 
 
-def test_for_an_image_the_published_interface_is_taken(
+def test_for_an_image_the_published_interface_is_used(
     release: Release, java: Path, asked: list[list[str]], tmp_path: Path
 ) -> None:
     image: Any = SimpleNamespace()
@@ -108,7 +108,7 @@ def test_for_an_image_the_published_interface_is_taken(
     assert asked == [list(API), [COMPILER.artifact]]
 
 
-def test_an_interface_that_it_does_not_fit_is_told_by_the_compiler(
+def test_an_incompatible_interface_is_reported_with_the_compilers_error(
     release: Release, java: Path, asked: list[list[str]], tmp_path: Path
 ) -> None:
     java.with_name("java.broken").touch()
@@ -118,7 +118,7 @@ def test_an_interface_that_it_does_not_fit_is_told_by_the_compiler(
     assert not list((tmp_path / "cache" / "tmp").iterdir())
 
 
-def test_and_so_is_a_compiler_that_cannot_be_had(
+def test_a_compiler_that_is_not_published_is_reported(
     release: Release, java: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(*_: Any) -> tuple[Path, ...]:
@@ -129,7 +129,7 @@ def test_and_so_is_a_compiler_that_cannot_be_had(
         given(release, tmp_path)
 
 
-def test_the_one_in_a_folder_uses_nothing_but_the_interface(
+def test_the_storage_in_a_folder_uses_only_the_interface(
     release: Release, java: Path, asked: list[list[str]], tmp_path: Path
 ) -> None:
     given = with_file_storage(release, maven_repo=None, cache=tmp_path / "cache", progress=lambda _: None)
@@ -140,7 +140,7 @@ def test_the_one_in_a_folder_uses_nothing_but_the_interface(
     assert with_file_storage(given, maven_repo=None, cache=Path("/nowhere"), progress=lambda _: None) is given
 
 
-def test_the_one_in_s3_uses_amazons_client_and_comes_before_it(
+def test_the_storage_in_s3_uses_amazons_sdk_and_precedes_it_on_the_class_path(
     release: Release, java: Path, asked: list[list[str]], tmp_path: Path
 ) -> None:
     given = with_s3_storage(release, maven_repo=None, cache=tmp_path / "cache", progress=lambda _: None)
@@ -150,7 +150,7 @@ def test_the_one_in_s3_uses_amazons_client_and_comes_before_it(
     assert with_s3_storage(given, maven_repo=None, cache=Path("/nowhere"), progress=lambda _: None) is given
 
 
-def test_without_that_client_it_is_said_what_to_do(
+def test_a_missing_sdk_is_reported_with_the_remedy(
     release: Release, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(*_: Any) -> tuple[Path, ...]:

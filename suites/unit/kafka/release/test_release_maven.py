@@ -20,7 +20,7 @@ def repo(tmp_path: Path) -> MavenRepository:
 
 
 def classpath(repo: MavenRepository, *of_core: str, body: str = "") -> list[str]:
-    """artifact:version of the jars of a Kafka whose core depends on `of_core`, without the two roots."""
+    """artifact:version of the jars of a Kafka with a core that depends on `of_core`, without the two roots."""
     repo.artifact(f"{KAFKA}:kafka_2.13:1.0.0", *of_core, body=body)
     repo.artifact(f"{KAFKA}:kafka-tools:1.0.0")
     with Repository(repo.url) as repository:

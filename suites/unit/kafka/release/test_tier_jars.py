@@ -1,4 +1,4 @@
-"""The jars of a release's own remote tier: beside a build, or in its version out of a repository, or what to pass."""
+"""The jars of a release's own remote tier: near a build, or from a repository in its version, or else the remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.kafka.release import published
 from harness.kafka.release import release as releases
 from harness.kafka.release import tier_jars as module
 from harness.kafka.release.release import Release, resolve
-from harness.kafka.release.tier_jars import names_of, with_tier_jars
+from harness.kafka.release.tier_jars import jar_names, with_tier_jars
 from harness.model.errors import BadInput
 from suites.unit.kafka.release.maven_repository import KAFKA, MavenRepository, distribution, jar, libs
 
@@ -34,8 +34,8 @@ def publish(repository: MavenRepository, version: str, artifacts: tuple[str, ...
         repository.write(f"{folder}/{artifact}-{version}-test.jar", jar({"id": artifact}))
 
 
-def tiered(release: Release, cache: Path, maven_repo: str | None = None, said: list[str] | None = None) -> Release:
-    progress = (said if said is not None else []).append
+def tiered(release: Release, cache: Path, maven_repo: str | None = None, lines: list[str] | None = None) -> Release:
+    progress = (lines if lines is not None else []).append
     return with_tier_jars(release, maven_repo=maven_repo, cache=cache, progress=progress)
 
 
@@ -50,23 +50,24 @@ def get(spec: Path | str, cache: Path, maven_repo: str | None = None) -> Release
     return resolve(str(spec), maven_repo=maven_repo, cache=cache, progress=lambda _: None)
 
 
-def test_those_of_a_published_version_are_fetched_once(central: MavenRepository, cache: Path) -> None:
+def test_jars_of_a_published_version_are_downloaded_once(central: MavenRepository, cache: Path) -> None:
     central.kafka("4.3.1")
     publish(central, "4.3.1")
     release = get("4.3.1", cache)
     assert release.tier_jars == ()
-    said: list[str] = []
-    jars = tiered(release, cache, said=said).tier_jars
-    assert [path.name for path in jars] == names_of("4.3.1") == ["kafka-storage-4.3.1-test.jar", *names_of("4.3.1")[1:]]
+    lines: list[str] = []
+    jars = tiered(release, cache, lines=lines).tier_jars
+    names = jar_names("4.3.1")
+    assert [path.name for path in jars] == names == ["kafka-storage-4.3.1-test.jar", *names[1:]]
     assert all(path.is_file() for path in jars)
-    assert len(said) == 1
+    assert len(lines) == 1
     for path in central.root.rglob("*-test.jar*"):
         path.unlink()
-    assert tiered(release, cache, said=said).tier_jars == jars
-    assert len(said) == 1
+    assert tiered(release, cache, lines=lines).tier_jars == jars
+    assert len(lines) == 1
 
 
-def test_those_of_a_candidate_come_from_its_repository_alone(
+def test_jars_of_a_candidate_come_only_from_its_repository(
     central: MavenRepository, cache: Path, tmp_path: Path
 ) -> None:
     candidate = MavenRepository(tmp_path / "candidate")
@@ -79,52 +80,52 @@ def test_those_of_a_candidate_come_from_its_repository_alone(
     assert len(tiered(release, cache, candidate.url).tier_jars) == 2
 
 
-def test_half_of_them_is_none(central: MavenRepository, cache: Path) -> None:
+def test_one_missing_jar_is_an_error(central: MavenRepository, cache: Path) -> None:
     central.kafka("4.3.1")
     publish(central, "4.3.1", ("kafka-storage",))
     with pytest.raises(BadInput) as refused:
         tiered(get("4.3.1", cache), cache)
     needed = 'tier = "kafka_local" needs kafka-storage-4.3.1-test.jar and kafka-clients-4.3.1-test.jar'
     assert needed in str(refused.value)
-    assert str(refused.value).endswith('or take tier = "local", which needs none of them')
+    assert str(refused.value).endswith('or use tier = "local", which does not need them')
     assert "kafka-clients-4.3.1-test.jar is not in" in str(refused.value)
 
 
 @pytest.mark.parametrize("where", ["", "libs", "..", "checkout"])
-def test_those_beside_a_build_are_its_own(where: str, cache: Path, tmp_path: Path) -> None:
+def test_jars_near_a_build_are_used(where: str, cache: Path, tmp_path: Path) -> None:
     home = build(tmp_path / "one" / "two" / "three" / "build")
     folders = [home / where] * 2
     if where == "checkout":
         folders = [tmp_path / "one" / part / "build/libs" for part in ("storage", "clients")]
-    for folder, name in zip(folders, names_of("4.3.1"), strict=True):
+    for folder, name in zip(folders, jar_names("4.3.1"), strict=True):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(jar({}))
     found = tiered(get(home, cache), cache).tier_jars
     assert [path.resolve() for path in found] == [
-        (folder / name).resolve() for folder, name in zip(folders, names_of("4.3.1"), strict=True)
+        (folder / name).resolve() for folder, name in zip(folders, jar_names("4.3.1"), strict=True)
     ]
 
 
-def test_a_tarball_has_them_beside_it(cache: Path, tmp_path: Path) -> None:
+def test_jars_next_to_a_tarball_are_used(cache: Path, tmp_path: Path) -> None:
     tarball = tmp_path / "kafka_2.13-4.3.1.tgz"
     tarball.write_bytes(distribution())
-    for name in names_of("4.3.1"):
+    for name in jar_names("4.3.1"):
         (tmp_path / name).write_bytes(jar({}))
-    assert tiered(get(tarball, cache), cache).tier_jars == tuple(tmp_path / name for name in names_of("4.3.1"))
+    assert tiered(get(tarball, cache), cache).tier_jars == tuple(tmp_path / name for name in jar_names("4.3.1"))
 
 
-def test_a_build_of_a_published_version_takes_the_published_ones(
+def test_a_build_of_a_published_version_uses_the_published_jars(
     central: MavenRepository, cache: Path, tmp_path: Path
 ) -> None:
     publish(central, "4.3.1")
     assert len(tiered(get(build(tmp_path / "build"), cache), cache).tier_jars) == 2
 
 
-def test_of_another_build_it_is_said_what_to_do(cache: Path, tmp_path: Path) -> None:
+def test_missing_jars_of_an_unpublished_build_are_reported_with_the_remedy(cache: Path, tmp_path: Path) -> None:
     home = build(tmp_path / "build")
     (home / "kafka-storage-4.2.0-test.jar").write_bytes(jar({}))
     (home / "kafka-clients-4.2.0-test.jar").write_bytes(jar({}))
     with pytest.raises(BadInput) as refused:
         tiered(get(home, cache), cache)
-    assert f"Kafka 4.3.1 from directory {home} comes without" in str(refused.value)
-    assert "build them (./gradlew storage:testJar clients:testJar) and put them beside it" in str(refused.value)
+    assert f"Kafka 4.3.1 from directory {home} lacks them" in str(refused.value)
+    assert "build them (./gradlew storage:testJar clients:testJar) and put them next to it" in str(refused.value)

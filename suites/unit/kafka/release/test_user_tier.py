@@ -1,4 +1,4 @@
-"""A remote storage manager of the user's own: the file that names it, and how it comes into a run."""
+"""A remote storage manager of the user: the file that describes it, and its use in a run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "far.toml"
 
 
-def test_its_paths_begin_where_the_file_lies(file: Path) -> None:
+def test_relative_paths_start_in_the_folder_of_the_file(file: Path) -> None:
     file.write_text('class_name = "org.example.Far"\nclass_path = "jars/*:jars/far.jar"\n[config]\n"a.b" = "c"\n')
     found = read_user_storage(file)
     jars = file.parent / "jars"
@@ -56,7 +56,7 @@ def test_its_paths_begin_where_the_file_lies(file: Path) -> None:
         (None, "cannot be read"),
     ],
 )
-def test_anything_else_is_one_sentence(
+def test_an_invalid_file_is_reported_in_one_line(
     file: Path, text: str | None, reported: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (file.parent / "empty").mkdir()
@@ -69,7 +69,7 @@ def test_anything_else_is_one_sentence(
     assert str(file) in line
 
 
-def test_brokers_are_told_of_it_with_what_takes_orders_before_it() -> None:
+def test_brokers_are_configured_with_the_storage_and_the_faulty_one_wraps_it() -> None:
     said = tier_properties(Tier((), Path("/run/tier"), user=STORAGE), 3, "REPL")
     assert said["remote.log.storage.manager.class.name"] == "org.example.Far"
     assert said["remote.log.storage.manager.class.path"] == "/opt/far/*"
@@ -81,7 +81,7 @@ def test_brokers_are_told_of_it_with_what_takes_orders_before_it() -> None:
     assert said["rsm.config.durability.storage"] == "org.example.Far"
 
 
-def test_scenarios_with_a_tier_have_it_and_what_it_cannot_do_is_told() -> None:
+def test_scenarios_with_a_tier_use_it_and_steps_that_it_does_not_support_are_reported() -> None:
     options = GateOptions(seed=1, tier_storage=STORAGE)
     named = replace(options, only=("calm", "tiered_copy_killed", "tiered_outage"))
     wanted = scenario_selection.choose_scenarios(named, "processes").wanted
@@ -94,19 +94,19 @@ def test_scenarios_with_a_tier_have_it_and_what_it_cannot_do_is_told() -> None:
     assert scenarios.load("tiered_outage").shape.tier == "local"
 
 
-def test_containers_reach_none() -> None:
+def test_containers_cannot_use_a_storage_of_the_user() -> None:
     with pytest.raises(BadInput, match="have no way to your storage; use --backend processes"):
         check_plan("containers", ClusterShape(tier="user"))
 
 
-def test_without_one_a_scenario_that_asks_for_it_is_refused(tmp_path: Path) -> None:
+def test_a_tier_of_the_user_without_a_named_storage_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match='tier = "user" is a remote storage manager of your own: name it with --tier-st'):
         with_user_storage(RELEASE, cache=tmp_path, **GIVEN)
 
 
 @pytest.fixture
 def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Writes down how it was called, and fails as it is told to."""
+    """The folder of a Java that records its arguments and input, and exits with the code in a file."""
     java = tmp_path / "java"
     java.write_text(
         f'#!/bin/sh\nfor last; do :; done\nshift 5\ncp "$1" {tmp_path}/settings; cat > {tmp_path}/input\n'
@@ -120,7 +120,7 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_it_is_tried_before_anything_starts(java: Path) -> None:
+def test_the_storage_is_read_once_before_anything_starts(java: Path) -> None:
     release = replace(RELEASE, user_storage=STORAGE)
     found = with_user_storage(release, cache=java / "cache", **GIVEN)
     assert found.storage_reader == java / READER.name
@@ -129,13 +129,13 @@ def test_it_is_tried_before_anything_starts(java: Path) -> None:
     (java / "says").write_text("WARN noise\nstorage-reader: java.lang.ClassNotFoundException: org.example.Far\n")
     (java / "code").write_text("1")
     reported = (
-        r"^what org.example.Far holds cannot be read: java.lang.ClassNotFoundException: org.example.Far: mend what --"
+        r"^objects of org.example.Far cannot be read: java.lang.ClassNotFoundException: org.example.Far: fix the st"
     )
     with pytest.raises(BadInput, match=reported):
         with_user_storage(release, cache=java / "cache", **GIVEN)
 
 
-def test_what_it_holds_is_asked_for_by_metadata_and_no_settings_stay(java: Path, tmp_path: Path) -> None:
+def test_the_reader_gets_the_metadata_and_its_settings_file_is_deleted(java: Path, tmp_path: Path) -> None:
     release = replace(RELEASE, user_storage=STORAGE, storage_reader=Path("/reader.jar"))
     scratch = tmp_path / "scratch"
     scratch.mkdir()
@@ -143,10 +143,10 @@ def test_what_it_holds_is_asked_for_by_metadata_and_no_settings_stay(java: Path,
     assert (java / "input").read_text().split() == ["AAE=", "eA=="]
     assert list(scratch.iterdir()) == []
     (java / "code").write_text("3")
-    with pytest.raises(HarnessFailure, match="it said nothing"):
+    with pytest.raises(HarnessFailure, match="it printed no reason"):
         fetch_all(release, [], scratch, tmp_path / "objects")
     assert list(scratch.iterdir()) == []
 
 
-def test_settings_survive_java_s_properties() -> None:
+def test_settings_are_escaped_for_java_properties() -> None:
     assert _escaped("a b=c:d\\e\nf#g!") == "a\\ b\\=c\\:d\\\\e\\nf\\#g\\!"

@@ -1,4 +1,4 @@
-"""Who starts clusters with a remote tier gives their releases what it needs, and nobody else is asked for them."""
+"""Releases get the jars of a remote tier when a shape has one, and otherwise none; the folder of the tier."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.commands.prepare import prepare
 from harness.kafka.release.cache import Cache
 from harness.kafka.release.release import Release
 from harness.kafka.release.tier_needs import NEEDS, equip, equipped
-from harness.kafka.settings.tier_settings import BUCKET, ORDERS, TOLD, Tier
+from harness.kafka.settings.tier_settings import BUCKET, ORDERS, REPORTS, Tier
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape
 
@@ -35,7 +35,7 @@ def release(version: str = "4.3.1") -> Release:
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str, str | None]]:
-    """Which releases were given what, and out of which repository."""
+    """Each request for the jars of a need: the need, the version, and the Maven repository."""
     found: list[tuple[str, str, str | None]] = []
 
     def giving(what: str, given: dict[str, Any]) -> Callable[..., Release]:
@@ -62,14 +62,16 @@ FROM: dict[str, Any] = {"maven_repo": "https://staging", "cache": Path("/cache")
 
 
 def prepared(*shapes: ClusterShape) -> Releases:
-    """What a gate prepares for scenarios of these shapes; all of it can be had."""
+    """The releases that a gate prepares for scenarios of these shapes; nothing is missing."""
     wanted = [replace(scenarios.load("calm"), shape=shape) for shape in shapes]
     found = prepare(release(), wanted, STAGED, PROGRESS)
     assert found.lacking == {}
     return found.releases
 
 
-def test_a_run_gives_it_to_every_release_of_a_shape_with_a_tier(asked: list[tuple[str, str, str | None]]) -> None:
+def test_a_run_adds_the_storage_to_all_releases_of_a_tiered_shape(
+    asked: list[tuple[str, str, str | None]],
+) -> None:
     found = prepared(PLAIN, TIERED)
     assert asked == [("file", "4.3.1", "https://staging"), ("file", "3.9.1", "https://staging")]
     assert (found.tested.file_storage, found.earlier["3.9.1"].file_storage) == (FILE, FILE)
@@ -79,7 +81,7 @@ def test_a_run_gives_it_to_every_release_of_a_shape_with_a_tier(asked: list[tupl
     assert asked == []
 
 
-def test_only_a_shape_with_kafkas_own_tier_asks_for_its_test_jars(
+def test_only_a_shape_with_kafkas_own_tier_needs_its_test_jars(
     asked: list[tuple[str, str, str | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert equip(release(), [KAFKAS], **FROM)[0].tier_jars == JARS
@@ -94,7 +96,7 @@ def test_only_a_shape_with_kafkas_own_tier_asks_for_its_test_jars(
     assert lacking == {"kafka_local": "not published"}
 
 
-def test_only_a_shape_whose_tier_takes_orders_gets_a_storage_that_does(
+def test_only_a_shape_with_tier_faults_gets_the_faulty_storage(
     asked: list[tuple[str, str, str | None]],
 ) -> None:
     assert equip(release(), [TIERED, FAULTY_SHAPE], **FROM)[0].faulty_storage == FAULTY
@@ -104,7 +106,7 @@ def test_only_a_shape_whose_tier_takes_orders_gets_a_storage_that_does(
     assert [of[:2] for of in asked].count(("storage", "3.9.1")) == 1
 
 
-def test_a_release_without_it_is_told_and_goes_on_without(
+def test_a_missing_need_is_reported_and_the_others_are_added(
     asked: list[tuple[str, str, str | None]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def none(*_: Any, **__: Any) -> Release:
@@ -116,11 +118,11 @@ def test_a_release_without_it_is_told_and_goes_on_without(
     assert (given.faulty_storage, lacking) == (FAULTY, {"local": "there are none"})
     with pytest.raises(BadInput, match="there are none"):
         equipped(release(), [TIERED], **FROM)
-    before = replace(release(), version="3.5.2")  # it has no tier at all, which is said elsewhere
+    before = replace(release(), version="3.5.2")  # it has no remote tier, which check_tier reports
     assert equip(before, [TIERED], **FROM) == (before, {})
 
 
-def test_and_so_does_whoever_starts_a_cluster_without_one(
+def test_starting_a_cluster_adds_the_storage_to_its_releases(
     asked: list[tuple[str, str, str | None]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     given: list[Any] = []
@@ -131,7 +133,7 @@ def test_and_so_does_whoever_starts_a_cluster_without_one(
     assert asked == [("file", "4.3.1", None), ("file", "3.9.1", None)]
 
 
-def test_the_store_is_a_folder_of_the_run_that_containers_share(tmp_path: Path) -> None:
+def test_the_store_is_a_folder_of_the_run_and_containers_can_read_its_jars(tmp_path: Path) -> None:
     assert make_store(tmp_path, PLAIN) == []
     assert tier_of(tmp_path, PLAIN, release()) is None
     assert make_store(tmp_path, TIERED) == [store_of(tmp_path)]
@@ -142,7 +144,7 @@ def test_the_store_is_a_folder_of_the_run_that_containers_share(tmp_path: Path) 
     assert FILE.parent not in _readable([given], PLAIN, Cache(tmp_path / "cache"))
 
 
-def test_that_of_kafkas_own_tier_is_its_own_to_make(tmp_path: Path) -> None:
+def test_kafkas_own_tier_creates_its_subfolder_itself(tmp_path: Path) -> None:
     assert make_store(tmp_path, KAFKAS) == [store_of(tmp_path)]
     assert list(store_of(tmp_path).iterdir()) == []
     given = replace(release(), tier_jars=JARS, file_storage=FILE)
@@ -151,9 +153,9 @@ def test_that_of_kafkas_own_tier_is_its_own_to_make(tmp_path: Path) -> None:
     assert (Path("/jars") in readable, FILE.parent in readable) == (True, False)
 
 
-def test_of_a_tier_that_takes_orders_it_holds_those_and_what_was_done(tmp_path: Path) -> None:
+def test_the_store_with_tier_faults_has_folders_for_orders_and_reports(tmp_path: Path) -> None:
     make_store(tmp_path, FAULTY_SHAPE)
-    assert {path.name for path in store_of(tmp_path).iterdir()} == {BUCKET, ORDERS, TOLD}
+    assert {path.name for path in store_of(tmp_path).iterdir()} == {BUCKET, ORDERS, REPORTS}
     given = replace(release(), file_storage=FILE, faulty_storage=FAULTY)
     assert tier_of(tmp_path, FAULTY_SHAPE, given) == Tier((FILE, FAULTY), store_of(tmp_path), faulty=True)
     assert tier_of(tmp_path, TIERED, given) == Tier((FILE,), store_of(tmp_path))
@@ -161,7 +163,7 @@ def test_of_a_tier_that_takes_orders_it_holds_those_and_what_was_done(tmp_path: 
     assert FAULTY.parent not in _readable([given], TIERED, Cache(tmp_path / "cache"))
 
 
-def test_one_in_s3_has_jars_and_a_bucket_of_its_own(tmp_path: Path) -> None:
+def test_a_tier_in_s3_has_its_own_jars_and_a_bucket(tmp_path: Path) -> None:
     make_store(tmp_path, IN_S3)
     assert [path.name for path in store_of(tmp_path).iterdir()] == [BUCKET]
     given = replace(release(), file_storage=FILE, s3_jars=(Path("/s3/s3.jar"), Path("/s3/sdk/client.jar")))

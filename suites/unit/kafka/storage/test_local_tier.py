@@ -1,4 +1,4 @@
-"""Objects of the remote tier, written by hand from real batches: what their names say, and which damage is named."""
+"""Objects of the remote tier, written by hand from real batches: the facts in their names, and damage to them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def log(store: Path, content: bytes) -> Content:
     return read
 
 
-def test_names_say_whose_an_object_is(tmp_path: Path) -> None:
+def test_the_path_of_an_object_names_its_partition_segment_and_kind(tmp_path: Path) -> None:
     path = put(tmp_path, b"", kind="leader_epoch_checkpoint")
     put(tmp_path, b"", topic="other")
     (path.parent / "no object").write_bytes(b"")
@@ -40,14 +40,14 @@ def test_names_say_whose_an_object_is(tmp_path: Path) -> None:
     assert found == [TierObject(path, "a-b-1", TOPIC_ID, 7, SEGMENT, 40, "leader_epoch_checkpoint")]
 
 
-def test_a_whole_log_is_read_to_its_end(tmp_path: Path) -> None:
+def test_an_intact_log_is_read_to_its_end(tmp_path: Path) -> None:
     content = log(tmp_path, FIRST + SECOND + THIRD)
     assert (content.records, content.first_offset, content.last_offset, content.faulty) == (6, 40, 45, "")
     assert content.sha256 == hashlib.sha256(FIRST + SECOND + THIRD).hexdigest()
     assert content.size_bytes == len(FIRST + SECOND + THIRD)
 
 
-def test_a_flipped_byte_is_told_where_it_is(tmp_path: Path) -> None:
+def test_a_flipped_byte_is_reported_with_the_position_of_its_batch(tmp_path: Path) -> None:
     damaged = bytearray(FIRST + SECOND + THIRD)
     damaged[len(FIRST) + 200] ^= 1
     content = log(tmp_path, bytes(damaged))
@@ -55,20 +55,20 @@ def test_a_flipped_byte_is_told_where_it_is(tmp_path: Path) -> None:
     assert (content.records, content.last_offset) == (6, 45)
 
 
-def test_a_batch_that_is_cut_short_is_told(tmp_path: Path) -> None:
+def test_a_truncated_batch_is_reported(tmp_path: Path) -> None:
     content = log(tmp_path, (FIRST + SECOND)[:-7])
-    assert content.faulty == f"{len(SECOND) - 7} bytes behind the last batch: " + (
+    assert content.faulty == f"{len(SECOND) - 7} bytes after the last batch: " + (
         f"a batch of {len(SECOND)} bytes, of which {len(SECOND) - 7} are there"
     )
     assert (content.records, content.last_offset) == (3, 42)
 
 
-def test_a_cut_at_the_end_of_a_batch_shows_in_the_last_offset_alone(tmp_path: Path) -> None:
+def test_truncation_at_the_end_of_a_batch_shows_only_in_the_last_offset(tmp_path: Path) -> None:
     content = log(tmp_path, FIRST + SECOND)
     assert (content.faulty, content.last_offset) == ("", 44)
 
 
-def test_a_batch_that_is_missing_leaves_a_gap(tmp_path: Path) -> None:
+def test_a_missing_batch_leaves_a_gap(tmp_path: Path) -> None:
     assert log(tmp_path, FIRST + THIRD).faulty == f"byte {len(FIRST)}: offset 45 after 42"
     assert log(tmp_path, SECOND + THIRD).faulty == "byte 0: the first offset is 43, not 40"
 
@@ -76,20 +76,20 @@ def test_a_batch_that_is_missing_leaves_a_gap(tmp_path: Path) -> None:
 def test_an_empty_log_has_no_offsets(tmp_path: Path) -> None:
     content = log(tmp_path, b"")
     assert (content.records, content.first_offset, content.last_offset, content.size_bytes) == (0, None, None, 0)
-    assert log(tmp_path, bytes(100)).faulty == "100 bytes behind the last batch: zeros"
+    assert log(tmp_path, bytes(100)).faulty == "100 bytes after the last batch: zeros"
 
 
-def test_what_is_no_log_is_told_by_its_digest(tmp_path: Path) -> None:
+def test_an_object_that_is_no_log_has_only_a_size_and_a_digest(tmp_path: Path) -> None:
     put(tmp_path, b"anything", kind="index")
     (only,) = objects_of(tmp_path, ["a-b-1"])
     assert read_object(only) == Content(8, hashlib.sha256(b"anything").hexdigest())
 
 
-def test_what_goes_while_it_is_looked_at_is_not_there(tmp_path: Path) -> None:
+def test_an_object_that_is_deleted_before_it_is_read_is_absent(tmp_path: Path) -> None:
     path = put(tmp_path, FIRST)
     (only,) = objects_of(tmp_path, ["a-b-1"])
     path.unlink()
     assert read_object(only) is None
     assert objects_of(tmp_path / "gone", ["a-b-1"]) == []
-    (tmp_path / "file").write_bytes(b"in the place of the folder")
+    (tmp_path / "file").write_bytes(b"in place of the folder")
     assert objects_of(tmp_path / "file", ["a-b-1"]) == []

@@ -93,7 +93,7 @@ def as_fields(fix: str) -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def not_fixed(topic: TopicSettings, client: ClientSettings) -> Iterator[str]:
-    """Events whose promise is worse with all its fixes applied, or, if records are lost, not better."""
+    """Events with a promise that all its fixes make worse, or, if records are lost, do not make better."""
     for promise in promises(topic, client):
         better = [as_fields(fix) for fix in promise.fix]
         of_topic = {name: value for fields, _ in better for name, value in fields.items()}

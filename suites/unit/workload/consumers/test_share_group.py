@@ -91,7 +91,7 @@ def test_steps_that_do_not_work_with_share_groups_are_refused() -> None:
     anew = 'steps = [{ do = "recreate_topic", topic = "t", name = "anew" }]'
     assert "steps: anew: share group jobs would begin again on the new topic" in refused(steps=anew)
     again = 'steps = [{ do = "restart_reader", reader = "one" }]'
-    assert "one is in a share group, whose members own no partitions" in refused(steps=again)
+    assert "one is in a share group; its members own no partitions" in refused(steps=again)
     rolled = 'fresh = true\nsteps = [{ do = "roll", to = "tested" }]'
     assert "has no share groups; start on 4.2" in refused(steps=rolled, rest='[shape]\nstarts_on = "4.1.0"')
     kills = 'steps = [{ do = "kill", node = "share_coordinator(GROUP:t/0)" }]'
