@@ -49,10 +49,11 @@ def ask(request: pytest.FixtureRequest, folder: Path, files: Path) -> Iterator[A
     wanted = [Dependency(KAFKA_GROUP, artifact, version) for artifact in API]
     api = fetched(wanted, f"storage-api-{version}", None, Cache(cache), print)
     release = Release(version, "", "Maven Central", ())
-    jar = compiled(PROBE, release, beside=[FILE], maven_repo=None, cache=cache, progress=print)
-    command = [find_java(version).executable, "-cp", ":".join(map(str, (jar, *api))), "durability.FileStorageProbe"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([*command, folder, files], text=True, bufsize=1, **pipes) as probe:
+    jar = compiled(PROBE, release, also=[FILE], maven_repo=None, cache=cache, progress=print)
+    classes, java = ":".join(map(str, (jar, *api))), find_java(version).executable
+    command: list[str | Path] = [java, "-cp", classes, "durability.FileStorageProbe", folder, files]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, text=True, bufsize=1, stdin=pipe, stdout=pipe) as probe:
 
         def asked(operation: str) -> str:
             assert probe.stdin
