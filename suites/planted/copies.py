@@ -112,7 +112,8 @@ class Copy:
     def next(self, table: str, column: str) -> int:
         """One more than the highest value of a column, added rows included."""
         tops = [pc.max(part[column]).as_py() for name, part in self._parts.items() if name.startswith(f"{table}/")]
-        return 1 + max(top for top in tops if top is not None)
+        highest: int = max(top for top in tops if top is not None)
+        return 1 + highest
 
     def reserved_by(self, client: str, stream: int) -> None:
         """Changes the client that reserved the sequence numbers of a stream; reservations are lines of JSON."""

@@ -293,7 +293,7 @@ def _elected(copy: Copy, partition: int) -> int:
     """After the last commit a partition of __consumer_offsets got a leader that was not in sync. Returns the offset
     of an earlier commit, which is reported then."""
     reported = _reported(copy, READERS, "plain")
-    earlier = max({row["offset"] for row in _commits(copy, READERS, "plain")} - {reported})
+    earlier: int = max({row["offset"] for row in _commits(copy, READERS, "plain")} - {reported})
     _report(copy, READERS, "plain", 0, earlier - reported)
     since_ns = _commits(copy, READERS, "plain")[-1]["returned_ns"] + 1
     event = {"kind": "internal_leader_change", "topic": OFFSETS, "partition": partition, "clean": False}

@@ -90,7 +90,8 @@ class Built:
     @property
     def drained(self) -> Row:
         """The last snapshot."""
-        return self.cluster["snapshots"][-1]
+        last: Row = self.cluster["snapshots"][-1]
+        return last
 
     def event(self, kind: str, **more: Any) -> Built:
         """Adds an event to the one step."""

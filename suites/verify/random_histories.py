@@ -10,7 +10,7 @@ from suites.verify.history import Built, Entry, History, Row
 
 PLAIN = "AAAAAAAAaUuR|."
 INSIDE = "AAAAaUu"
-BRACKETS = ("()", "()", "[]", "{}", "<>")
+BRACKETS = (("(", ")"), ("(", ")"), ("[", "]"), ("{", "}"), ("<", ">"))
 
 
 def texts(rng: Random) -> list[str]:
@@ -19,7 +19,7 @@ def texts(rng: Random) -> list[str]:
     return [_text(rng, kinds) for _ in range(rng.randint(1, 3))]
 
 
-def _text(rng: Random, kinds: list[str]) -> str:
+def _text(rng: Random, kinds: list[tuple[str, str]]) -> str:
     out = ["A"]
     for opening, closing in kinds[: rng.randint(0, 4)]:
         out += rng.choices(PLAIN, k=rng.randint(0, 6))

@@ -18,9 +18,10 @@ from suites.verify.history import Built, History
 from suites.verify.judging import HistoryBatch, verdicts
 
 
-def changed(edit: Callable[[Built], Any], text: str = "AAAA") -> Built:
-    built = History(text).build()
-    edit(built)
+def changed(*edits: Callable[[Built], object]) -> Built:
+    built = History("AAAA").build()
+    for edit in edits:
+        edit(built)
     return built
 
 
@@ -105,41 +106,35 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
     "no record was acknowledged": (History("uu").build(), ["empty_ledger", "reader_saw_nothing", "empty_drain"]),
     "no drain": (
-        changed(lambda b: (b.drop("observations", kind="drain"), b.reads.clear())),
+        changed(lambda b: b.drop("observations", kind="drain"), lambda b: b.reads.clear()),
         ["empty_drain", "not_read", "no_drain", "copy_not_read", "copy_not_read"],
     ),
     "no drain with the isolation of a live reader": (
         changed(
-            lambda b: (
-                b.drop("observations", reader="leader-uncommitted"),
-                b.reads.remove(next(r for r in b.reads if r["reader"] == "leader-uncommitted")),
-            )
+            lambda b: b.drop("observations", reader="leader-uncommitted"),
+            lambda b: b.reads.remove(next(r for r in b.reads if r["reader"] == "leader-uncommitted")),
         ),
         ["no_drain"],
     ),
     "replicas were read with an isolation without a drain": (
         changed(
-            lambda b: (
-                b.drop("observations", reader="leader-uncommitted"),
-                b.drop("observations", kind="live"),
-                b.reads.remove(next(r for r in b.reads if r["reader"] == "leader-uncommitted")),
-                [r.update(isolation="read_uncommitted") for r in b.reads if r["kind"] == "replica"],
-            )
+            lambda b: b.drop("observations", reader="leader-uncommitted"),
+            lambda b: b.drop("observations", kind="live"),
+            lambda b: b.reads.remove(next(r for r in b.reads if r["reader"] == "leader-uncommitted")),
+            lambda b: [r.update(isolation="read_uncommitted") for r in b.reads if r["kind"] == "replica"],
         ),
         ["reader_saw_nothing", "no_drain", "copy_not_read"],
     ),
     "another client's bundle without reads of replicas": (
         changed(
-            lambda b: (
-                b.drop("observations", kind="replica"),
-                b.reads.__delitem__(slice(2, None)),
-                b.manifest.update(sealed_by="hand"),
-            )
+            lambda b: b.drop("observations", kind="replica"),
+            lambda b: b.reads.__delitem__(slice(2, None)),
+            lambda b: b.manifest.update(sealed_by="hand"),
         ),
         [],
     ),
     "no reads of replicas": (
-        changed(lambda b: (b.drop("observations", kind="replica"), b.reads.__delitem__(slice(2, None)))),
+        changed(lambda b: b.drop("observations", kind="replica"), lambda b: b.reads.__delitem__(slice(2, None))),
         ["copy_not_read"],
     ),
     "the leader changed after its copy was read": (
@@ -148,11 +143,9 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
     "no reads of replicas with transactions": (
         changed(
-            lambda b: (
-                b.drop("observations", kind="replica"),
-                b.reads.__delitem__(slice(2, None)),
-                b.scenario.update(producers=[{"name": "p", "topics": ["t"], "transactions": {"records": 10}}]),
-            )
+            lambda b: b.drop("observations", kind="replica"),
+            lambda b: b.reads.__delitem__(slice(2, None)),
+            lambda b: b.scenario.update(producers=[{"name": "p", "topics": ["t"], "transactions": {"records": 10}}]),
         ),
         ["no_transaction", "copy_not_read", "copy_not_read"],
     ),
@@ -161,11 +154,11 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ["served_by_another"],
     ),
     "another client's bundle without group offsets": (
-        changed(lambda b: (b.drained.update(groups=[]), b.manifest.update(sealed_by="hand"))),
+        changed(lambda b: b.drained.update(groups=[]), lambda b: b.manifest.update(sealed_by="hand")),
         ["no_group_offsets"],
     ),
     "disks that could be read were not": (
-        changed(lambda b: (b.tables["batches"].clear(), b.run.update(capabilities=["disk.read"]))),
+        changed(lambda b: b.tables["batches"].clear(), lambda b: b.run.update(capabilities=["disk.read"])),
         ["no_batches"],
     ),
     "a live reader received nothing": (without("observations", reader="grouped"), ["reader_saw_nothing"]),
@@ -197,10 +190,8 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "unclean elections than declared": (configured(unclean_leader_election_enable="true"), ["configs_differ"]),
     "another setting in a negative control": (
         changed(
-            lambda b: (
-                b.cluster["snapshots"][0].update(topic_configs={"t": {"min.insync.replicas": "1"}}),
-                b.run.update(negative_control="min.insync.replicas=1"),
-            )
+            lambda b: b.cluster["snapshots"][0].update(topic_configs={"t": {"min.insync.replicas": "1"}}),
+            lambda b: b.run.update(negative_control="min.insync.replicas=1"),
         ),
         [],
     ),
@@ -252,6 +243,7 @@ def test_a_failing_check_is_a_doubt_and_the_others_still_count(
         return rows.withColumn("offset", rows["kind"].cast("bigint") + rows["offset"])
 
     def broken_in_java(_: object) -> Any:
+        assert spark._jvm is not None
         return spark._jvm.java.lang.Integer.parseInt("nine")
 
     checks = {

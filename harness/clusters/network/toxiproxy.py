@@ -111,7 +111,7 @@ class ToxiproxyClient:
             proxy.add_toxic(name=toxic, type=kind, stream=stream, attributes=attributes)
             seen = proxy.get_toxic(toxic)
             if seen is None or any(seen.attributes.get(key) != value for key, value in attributes.items()):
-                raise HarnessFailure(f"toxiproxy did not set the toxic {kind} to the link {name}")
+                raise HarnessFailure(f"toxiproxy did not set the toxic {kind} of the link {name}")
 
     def remove_toxics(self, name: str, toxics: Sequence[str]) -> None:
         """Removes the named toxics from a proxy, as far as they exist."""

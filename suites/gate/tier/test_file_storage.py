@@ -50,9 +50,10 @@ def ask(request: pytest.FixtureRequest, folder: Path, files: Path) -> Iterator[A
     api = fetched(wanted, f"storage-api-{version}", None, Cache(cache), print)
     release = Release(version, "", "Maven Central", ())
     jar = compiled(PROBE, release, also=[FILE], maven_repo=None, cache=cache, progress=print)
-    command = [find_java(version).executable, "-cp", ":".join(map(str, (jar, *api))), "durability.FileStorageProbe"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with subprocess.Popen([*command, folder, files], text=True, bufsize=1, **pipes) as probe:
+    classes, java = ":".join(map(str, (jar, *api))), find_java(version).executable
+    command: list[str | Path] = [java, "-cp", classes, "durability.FileStorageProbe", folder, files]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, text=True, bufsize=1, stdin=pipe, stdout=pipe) as probe:
 
         def asked(operation: str) -> str:
             assert probe.stdin

@@ -235,7 +235,12 @@ def test_a_scenario_that_this_machine_cannot_play_is_refused_by_name_and_missing
     less = {backend: able - {"kill"} for backend, able in choosing.CAPABILITIES.items()}
     monkeypatch.setattr(choosing, "CAPABILITIES", less)
     started: list[GateOptions] = []
-    monkeypatch.setattr(cli, "_gate", lambda options: started.append(options) or Exit.INCONCLUSIVE)
+
+    def undecided(options: GateOptions) -> Exit:
+        started.append(options)
+        return Exit.INCONCLUSIVE
+
+    monkeypatch.setattr(cli, "_gate", undecided)
     assert cli.invoke(["run", "leader_killed"]) is Exit.USAGE
     assert "needs kill" in capsys.readouterr().err
     assert started == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -227,12 +228,12 @@ def test_fewer_than_three_replicas_or_two_in_sync_are_never_called_safe(
 
 
 def test_offsets_of_groups_that_one_in_sync_keeps_are_not_safe_without_elr() -> None:
-    kept = {"keeps_offsets": True, "elr": False}
-    assert events(topic("__consumer_offsets", **kept)) == []
-    alone = events(topic("__consumer_offsets", min_isr=1, **kept))
+    kept = partial(topic, "__consumer_offsets", keeps_offsets=True, elr=False)
+    assert events(kept()) == []
+    alone = events(kept(min_isr=1))
     assert "offsets_leader_alone_dies" in alone
     assert {"last_in_sync_dies", "returns_short", "disk_of_last_in_sync"} <= set(alone)
-    assert "offsets_leader_alone_dies" in events(topic("__consumer_offsets", unclean=True, **kept))
+    assert "offsets_leader_alone_dies" in events(kept(unclean=True))
 
 
 def test_without_elr_the_one_that_has_the_most_to_lose_comes_first() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness import scenarios
+from harness import clusters, scenarios
 from harness.clusters import choosing
 from harness.commands import attempts, cli, prepare, verify
 from harness.commands.gate import gate
@@ -45,13 +45,13 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr("tempfile.tempdir", None)
     of_release(monkeypatch, "4.3.1")
-    monkeypatch.setattr(prepare.clusters, "choose", lambda wanted, *_, **__: "processes")
+    monkeypatch.setattr(clusters, "choose", lambda wanted, *_, **__: "processes")
     monkeypatch.setattr(verify, "spark_java_home", lambda cache: cache)
     for name in ("equip_clients", "equip_streams"):
         monkeypatch.setattr(prepare, name, lambda release, lacking, **_: (release, lacking))
     for need in tier_needs.NEEDS:
         monkeypatch.setitem(tier_needs.NEEDS, need, lambda release, **_: release)
-    monkeypatch.setattr(cluster_pool.clusters, "start", lambda release, shape, **_: FakeCluster(shape))
+    monkeypatch.setattr(clusters, "start", lambda release, shape, **_: FakeCluster(shape))
     monkeypatch.setattr(cluster_pool, "clear", lambda cluster, scenario: None)
     monkeypatch.setattr(attempts, "drive", drive)
     monkeypatch.setattr(verify, "judge_bundles", judging({}))
@@ -68,8 +68,8 @@ class FakeCluster:
 
 def of_release(monkeypatch: pytest.MonkeyPatch, version: str) -> None:
     release = Release(version, "c", "here", ())
-    monkeypatch.setattr(prepare.clusters, "find_release", lambda spec, **_: release)
-    monkeypatch.setattr(prepare.clusters, "find_start", lambda shape, tested, **_: release)
+    monkeypatch.setattr(clusters, "find_release", lambda spec, **_: release)
+    monkeypatch.setattr(clusters, "find_start", lambda shape, tested, **_: release)
 
 
 def drive(task: Task, cluster: Any, say: Any) -> Driven:
@@ -102,9 +102,9 @@ def breaks_on(broken: dict[str, Exception]) -> Drive:
     return broken_drive
 
 
-def run(said: Lines | None = None, **options: Any) -> GateResult:
-    options = {"seed": 1, "out": Path("out"), "leave_out": not options.get("only")} | options
-    return gate(GateOptions(**options), Lines() if said is None else said)
+def run(said: Lines | None = None, *, out: str = "out", fail_fast: bool = False) -> GateResult:
+    options = GateOptions(seed=1, out=Path(out), leave_out=True, fail_fast=fail_fast)
+    return gate(options, Lines() if said is None else said)
 
 
 def test_a_whole_gate_that_passes_is_a_pass_of_all() -> None:
@@ -285,7 +285,7 @@ def test_an_older_release_that_cannot_be_had_costs_only_the_scenarios_that_begin
     def offline(shape: Any, tested: Release, **_: Any) -> Release:
         raise BadInput("Maven Central cannot be reached")
 
-    monkeypatch.setattr(prepare.clusters, "find_start", offline)
+    monkeypatch.setattr(clusters, "find_start", offline)
     options = GateOptions(seed=1)
     wanted = [scenarios.load("calm"), scenarios.load("upgraded")]
     prepared = prepare.prepare(Release("4.3.1", "c", "here", ()), wanted, options, Lines())
@@ -296,7 +296,7 @@ def test_an_older_release_that_cannot_be_had_costs_only_the_scenarios_that_begin
 def test_a_place_for_evidence_that_has_gone_meanwhile_is_bad_input() -> None:
     Path("file").write_text("in the way")
     with pytest.raises(BadInput, match=r"below cannot be made \(Not a directory\): give --out a folder"):
-        run(out=Path("file/below"))
+        run(out="file/below")
 
 
 @pytest.mark.parametrize(

@@ -103,9 +103,9 @@ def test_what_nobody_tells_of_any_more_is_lost_however_it_shows(monkeypatch: pyt
 
 
 def test_objects_that_are_gone_break_no_promise_where_the_records_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_hand = {"excused_by": "objects of the tier deleted by hand: the step far_deleted"}
-    gone = [replace(lost(topic, 1000, Kind.TIER_OBJECT), **by_hand) for topic in ("far", "both")]
-    records = replace(lost("far", 1000), **by_hand)
+    by_hand = "objects of the tier deleted by hand: the step far_deleted"
+    gone = [replace(lost(topic, 1000, Kind.TIER_OBJECT), excused_by=by_hand) for topic in ("far", "both")]
+    records = replace(lost("far", 1000), excused_by=by_hand)
     found = cells(DELETED, verdict(DELETED, *gone, records), monkeypatch)
     assert {topic: (cell.holds, cell.text) for topic, cell in found.items()} == {
         "far": (True, "1,000 lost"),

@@ -147,7 +147,12 @@ def test_a_gate_names_what_a_machine_cannot_play_and_a_scenario_by_name_is_refus
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[GateOptions] = []
-    monkeypatch.setattr(cli, "_gate", lambda options: asked.append(options) or Exit.PASS)
+
+    def passed(options: GateOptions) -> Exit:
+        asked.append(options)
+        return Exit.PASS
+
+    monkeypatch.setattr(cli, "_gate", passed)
     assert cli.invoke(["gate"]) is cli.invoke(["gate", "--only", "calm"]) is Exit.PASS
     assert [options.leave_out for options in asked] == [True, False]
 

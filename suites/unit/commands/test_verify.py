@@ -69,7 +69,7 @@ def test_verify_keeps_what_a_gate_required_and_judges_its_other_bundles_where_on
     assert (summary.status, summary.seed, summary.missing) == (Status.FAIL, 5, ("other",))
 
 
-_ROW = {"name": "calm", "status": "PASS", "bundle": "calm", "error": None, "earlier": []}
+_ROW: dict[str, object] = {"name": "calm", "status": "PASS", "bundle": "calm", "error": None, "earlier": []}
 
 
 @pytest.mark.parametrize(

@@ -196,8 +196,8 @@ def test_the_seal_merges_small_parts_and_no_others(tmp_path: Path) -> None:
     bundle = BundleWriter(tmp_path)
     table = bundle.table("ledger", "p")
     other = bundle.table("ledger", "p-2")
-    for start, rows in [(0, 10), (10, 150_000), (150_010, 10), (150_020, 70_000), (220_020, 60_000), (280_020, 5)]:
-        table.append({**ROW, "seq": np.arange(start, start + rows), "error": f"part {start}"})
+    for start, count in [(0, 10), (10, 150_000), (150_010, 10), (150_020, 70_000), (220_020, 60_000), (280_020, 5)]:
+        table.append({**ROW, "seq": np.arange(start, start + count), "error": f"part {start}"})
         table.flush()
     other.append({**ROW, "seq": 1_000_000})
     bundle.seal({})

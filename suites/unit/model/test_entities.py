@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.model.entities import (
@@ -76,27 +78,23 @@ def test_an_operation_without_an_answer_cannot_take_effect_after_its_limit() -> 
     ops = operations("u1 a2")
     for begun_s, values in ((late_s - 1, {"1", "2"}), (late_s + 1, {"2"})):
         called_ns = int(begun_s * SECOND_NS)
-        second = [Operation(**{**fields(ops[1]), "called_ns": called_ns, "returned_ns": called_ns + 1})]
+        second = [replace(ops[1], called_ns=called_ns, returned_ns=called_ns + 1)]
         assert legal([ops[0], *second], {None}, 10**12, 10**12).values == values
 
 
 def test_a_fault_may_delay_a_request() -> None:
     """A broker that was paused processes the request when it resumes, long after its sender gave up."""
     ops = [operations("u1")[0], *operations("a0 a2")[1:]]
-    late = Operation(**{**fields(ops[1]), "called_ns": 2 * LATE_NS, "returned_ns": 2 * LATE_NS + 1})  # type: ignore[arg-type]
+    late = replace(ops[1], called_ns=2 * LATE_NS, returned_ns=2 * LATE_NS + 1)
     at_ns = 10 * LATE_NS
     assert legal([ops[0], late], {None}, at_ns, at_ns).values == {"2"}
     assert legal([ops[0], late], {None}, at_ns, at_ns, calm_ns=2 * LATE_NS).values == {"1", "2"}
     assert not legal([ops[0], late], {None}, at_ns, at_ns, calm_ns=2 * LATE_NS).moving
 
 
-def fields(op: Operation) -> dict[str, object]:
-    return {name: getattr(op, name) for name in Operation.__dataclass_fields__}
-
-
 def test_two_overlapping_operations_may_take_effect_in_either_order() -> None:
     first, second = operations("a1 a2")
-    beside = Operation(**{**fields(second), "called_ns": first.called_ns, "writer": "other"})  # type: ignore[arg-type]
+    beside = replace(second, called_ns=first.called_ns, writer="other")
     assert legal([first, beside], {None}, 10**12, 10**12).values == {"1", "2"}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -161,9 +162,9 @@ def test_a_broken_promise_is_never_the_better_configuration() -> None:
 
 
 def test_a_deletion_that_the_settings_ask_for_costs_nothing() -> None:
-    deleted = {"promised": ["deleted as configured"], "seen": {"deleted as configured": 9}}
-    assert shown(matrix(cell(**deleted))).costs == ()
-    assert shown(matrix(cell(**deleted, fix=["retention.ms=-1"]))).costs != ()
+    deleted = partial(cell, promised=["deleted as configured"], seen={"deleted as configured": 9})
+    assert shown(matrix(deleted())).costs == ()
+    assert shown(matrix(deleted(fix=["retention.ms=-1"]))).costs != ()
 
 
 def test_broken_promises_come_first_with_all_settings() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness import scenarios
+from harness import clusters, scenarios
 from harness.clusters import Releases
 from harness.kafka.release.release import Release
 from harness.model.errors import HarnessFailure
@@ -51,7 +51,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     def start(release: Release, shape: ClusterShape, *, backend: str, **_: Any) -> FakeCluster:
         return FakeCluster(shape, backend, found)
 
-    monkeypatch.setattr(cluster_pool.clusters, "start", start)
+    monkeypatch.setattr(clusters, "start", start)
     monkeypatch.setattr(cluster_pool, "clear", lambda cluster, scenario: found.append(f"cleared {scenario.name}"))
     return found
 

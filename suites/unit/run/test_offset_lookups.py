@@ -46,7 +46,8 @@ def rows(leaders: Leaders, folder: Path, holed: tuple[tuple[str, int], ...] = ()
     bundle = BundleWriter(folder / "bundle")
     offset_lookups.look_up(leaders, ["t"], bundle, STARTED_NS, ENDED_NS, holed)  # type: ignore[arg-type]
     (part,) = (folder / "bundle" / "lookups").glob("*.parquet")
-    return pq.read_table(part).to_pylist()
+    found: list[dict[str, Any]] = pq.read_table(part).to_pylist()
+    return found
 
 
 def test_times_cover_the_whole_run_and_lie_beyond_both_ends(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 
+from harness.faults.steps.waits import INTERNAL_TOPICS
 from harness.kafka.admin.client import PartitionState
 from harness.model.scenario.scenario import Topic
 from harness.run import recovery
@@ -35,7 +36,7 @@ class Admin:
         self.looks = list(looks)
 
     def partitions(self, topics: tuple[str, ...]) -> Any:
-        assert topics == ("t", *recovery.INTERNAL_TOPICS)
+        assert topics == ("t", *INTERNAL_TOPICS)
         return self._next()
 
     def snapshot(self, phase: str, topics: list[str], groups: list[str]) -> Any:

@@ -40,7 +40,11 @@ def _and(*edits: Edit) -> Edit:
 
 
 def _writes(*states: str, segment: str = "third", broker: int = 1, read: int = 1) -> Edit:
-    return lambda history: [wrote(history, segment, state, broker=broker, read=read) for state in states]
+    def edit(history: Built) -> None:
+        for state in states:
+            wrote(history, segment, state, broker=broker, read=read)
+
+    return edit
 
 
 def _no_copy(segment: str) -> Edit:
@@ -53,6 +57,11 @@ def _older_leaders_copy(history: Built) -> None:
     wrote(history, "abandoned", STARTED, 3, "0:3", broker=2)
     wrote(history, "abandoned", FINISHED, broker=2)
     history.tables["tier_objects"] += [object_row("abandoned", 3, kind, "end") for kind in KINDS]
+
+
+def _nine_failed_copies(history: Built) -> None:
+    for n in range(9):
+        wrote(history, f"failed {n}", STARTED, 9, "1:9")
 
 
 def _second_copy(history: Built, like: str) -> None:
@@ -180,7 +189,7 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
         ["log_start 1"],
     ),
     "expired by size, and unfinished copies were counted": (
-        _first_segment_expired(701, lambda h: [wrote(h, f"failed {n}", STARTED, 9, "1:9") for n in range(9)]),
+        _first_segment_expired(701, _nine_failed_copies),
         ["log_start 1"],
     ),
     "expired by size, and another leader's copy was counted": (

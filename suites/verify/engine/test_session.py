@@ -113,6 +113,7 @@ def test_an_empty_master_is_refused(master: str) -> None:
 
 def test_java_has_room_for_compiled_plans(spark: SparkSession) -> None:
     """Judging a few hundred bundles at once fills 48 MiB; a Java without room for code throws at random places."""
+    assert spark._jvm is not None
     pools = spark._jvm.java.lang.management.ManagementFactory.getMemoryPoolMXBeans()
     room_bytes = sum(pool.getUsage().getMax() for pool in pools if pool.getName().startswith("Code"))
     assert room_bytes >= 240 << 20

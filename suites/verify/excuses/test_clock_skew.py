@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TypedDict, Unpack
 
 import pytest
 from pyspark.sql import SparkSession
@@ -14,7 +14,15 @@ from suites.verify.judging import HistoryBatch, reported
 TEN_MINUTES_MS = 600_000
 
 
-def off(by_ms: int, *, kind: str = "append", jump_ms: int | None = None, rate: float = 1.0, **step: Any) -> Built:
+class Times(TypedDict, total=False):
+    started_ns: int
+    ended_ns: int
+    healed_ns: int
+
+
+def off(
+    by_ms: int, *, kind: str = "append", jump_ms: int | None = None, rate: float = 1.0, **step: Unpack[Times]
+) -> Built:
     """Two records with timestamps that are off by this much; meanwhile a clock was set by `jump_ms`, unless that is
     None."""
     built = contract(History("AA").build(), timestamp_type=kind)
@@ -46,8 +54,12 @@ def deleted_young(ahead_ms: int) -> Built:
     return built
 
 
-BEFORE = {"started_ns": START_NS - 60_000 * MS, "ended_ns": START_NS - 59_000 * MS, "healed_ns": START_NS - 50_000 * MS}
-LONG = {"healed_ns": START_NS + 100_000 * MS}
+BEFORE: Times = {
+    "started_ns": START_NS - 60_000 * MS,
+    "ended_ns": START_NS - 59_000 * MS,
+    "healed_ns": START_NS - 50_000 * MS,
+}
+LONG: Times = {"healed_ns": START_NS + 100_000 * MS}
 
 # name -> (history, what condemns)
 CASES: dict[str, tuple[Built, list[str]]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from pyspark.sql import SparkSession
@@ -66,10 +66,16 @@ def elected(built: Built, at_s: float, log_end: int) -> Built:
     return built.event("leader_change", old_leader=1, new_leader=2, leader_epoch=1, clean=False, at_ns=at_ns)
 
 
-MS_1 = {"key": "retention.ms", "value": 1000, "back": -1}
-BYTES = {"key": "retention.bytes", "value": 100, "back": -1}
-POLICY = {"key": "cleanup.policy", "value": "compact", "back": "delete"}
-UNCLEAN = {"key": "unclean.leader.election.enable", "value": True, "back": False}
+class Change(TypedDict):
+    key: str
+    value: object
+    back: object
+
+
+MS_1: Change = {"key": "retention.ms", "value": 1000, "back": -1}
+BYTES: Change = {"key": "retention.bytes", "value": 100, "back": -1}
+POLICY: Change = {"key": "cleanup.policy", "value": "compact", "back": "delete"}
+UNCLEAN: Change = {"key": "unclean.leader.election.enable", "value": True, "back": False}
 
 
 def with_keys(built: Built) -> Built:

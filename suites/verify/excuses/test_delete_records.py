@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, TypedDict, cast
 
 import pytest
 
@@ -50,8 +50,13 @@ def case(
     )
 
 
-THREE = {"replicas": (1, 2, 3), "isr": (1, 2, 3)}
-BOTH = {"replicas": (1, 2), "isr": (1, 2)}
+class Placement(TypedDict):
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+
+
+THREE: Placement = {"replicas": (1, 2, 3), "isr": (1, 2, 3)}
+BOTH: Placement = {"replicas": (1, 2), "isr": (1, 2)}
 NOT_AT_ONCE = ("crash_loop", "disk_full", "power_loss", "out_of_memory", "oom_killed", "damage", "lose_tail")
 
 # By design, with a note: brokers that knew of the deletion had no time to write it to disk.

@@ -209,7 +209,7 @@ def test_a_call_that_did_nothing_is_noticed(server: type[_Server]) -> None:
         "GET /proxies/b2-b1/toxics": (200, []),
         "POST /proxies/b2-b1/toxics": (200, {}),
     }
-    with pytest.raises(HarnessFailure, match="did not add the toxic timeout"):
+    with pytest.raises(HarnessFailure, match="did not set the toxic timeout of the link b2-b1"):
         client_of(server).add_toxic("b2-b1", "cut-answers", "timeout", "downstream", {"timeout": 0})
     server.answers |= {"GET /proxies": (200, proxies(enabled=False)), "POST /reset": (204, {})}
     with pytest.raises(HarnessFailure, match="did not enable b2-b1 again"):

@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from harness.clusters.sweep import clean
-from harness.kafka.release import cache as module
 from harness.kafka.release.cache import Cache, Digest, Pace, default_cache, sweep_default_cache
 from harness.model.errors import BadInput
 from harness.model.waiting import wait_for
@@ -161,7 +160,7 @@ def test_a_second_harness_waits_and_reports_it(tmp_path: Path) -> None:
 
 def test_progress_is_reported_at_intervals_with_its_duration(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, reported = [100.0], list[str]()
-    monkeypatch.setattr(module.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
     pace = Pace(reported.append)
     for now_s[0] in (101.0, 104.9, 105.0, 106.0, 112.4):
         pace("downloading")

@@ -97,7 +97,7 @@ def test_a_shim_is_run_to_find_its_home(tmp_path: Path) -> None:
     answer = f'echo "    java.home = {real}" >&2; echo "    java.version = 17.0.9" >&2; echo "java.base@17.0.9"'
     on_path(tmp_path, home(tmp_path / "shims", None, script=answer))
     found = find_java("4.3.1")
-    assert (found.home, found.major, found.modules) == (real, 17, {"java.base"})
+    assert (found.home, found.major, found.modules) == (real, 17, frozenset({"java.base"}))
 
 
 def test_spark_uses_a_java_with_the_vector_module_directly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ def cache(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MavenRepository]:
+def central(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> MavenRepository:
     """A stand-in for Maven Central, empty at first: no test may ask the real one."""
     repository = MavenRepository(tmp_path / "central")
     monkeypatch.setattr(module, "CENTRAL", repository.url)
@@ -132,11 +132,12 @@ def test_a_damaged_jar_in_the_cache_is_downloaded_again(repo: MavenRepository, c
     repo.kafka("4.3.1")
     victim = next(path for path in get("4.3.1", repo.url, cache).classpath if path.name.startswith("kafka_2.13"))
     whole = victim.read_bytes()
-    {
+    damages: dict[str, Callable[[], object]] = {
         "flipped": lambda: victim.write_bytes(bytes([whole[0] ^ 1]) + whole[1:]),
         "truncated": lambda: victim.write_bytes(whole[:-1]),
         "removed": victim.unlink,
-    }[damage]()
+    }
+    damages[damage]()
     assert victim in get("4.3.1", repo.url, cache).classpath
     assert victim.read_bytes() == whole
 

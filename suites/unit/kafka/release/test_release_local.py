@@ -239,12 +239,13 @@ def test_an_unreadable_file_is_not_called_damaged(
     build = folder(tmp_path / "build", libs())
     iterdir, opened = Path.iterdir, Path.open
 
-    def checked(path: Path) -> None:
+    def checked(path: Path) -> Path:
         if path == build / refused:
             raise PermissionError(13, "Permission denied", str(path))
+        return path
 
-    monkeypatch.setattr(Path, "iterdir", lambda path: checked(path) or iterdir(path))
-    monkeypatch.setattr(Path, "open", lambda path, *how, **more: checked(path) or opened(path, *how, **more))
+    monkeypatch.setattr(Path, "iterdir", lambda path: iterdir(checked(path)))
+    monkeypatch.setattr(Path, "open", lambda path, *how, **more: opened(checked(path), *how, **more))
     with pytest.raises(BadInput, match=rf"{refused} cannot be read \(Permission denied\): make it readable"):
         get(build, cache)
 

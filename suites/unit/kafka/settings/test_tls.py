@@ -258,7 +258,6 @@ def test_clients_with_one_name_report_their_connections_separately(tmp_path: Pat
     access = Access({"security.protocol": "SASL_SSL"})
     targets = {"t": Target(topic="t", topic_id="id", partitions=1)}
     bundle = BundleWriter(tmp_path)
-    tables = {"ledger": bundle.table("ledger", "one"), "reservations": bundle.table("reservations", "one")}
     context = ProducerContext(
         bootstrap="127.0.0.1:1",
         targets=targets,
@@ -267,7 +266,8 @@ def test_clients_with_one_name_report_their_connections_separately(tmp_path: Pat
         run=1,
         seed=1,
         access=access,
-        **tables,
+        ledger=bundle.table("ledger", "one"),
+        reservations=bundle.table("reservations", "one"),
     )
     # Its own setting is plaintext, and its statistics count all the same.
     producer = RecordingProducer(

@@ -7,12 +7,13 @@ import struct
 from collections.abc import Sequence
 
 import pytest
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 from kafka.record.default_records import DefaultRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
-from harness.kafka.storage.record_batch import CHECKED_FROM, HEADER_BYTES, Batch, Walk, crc32c, oddities
+from harness.kafka.storage.record_batch import CHECKED_FROM, HEADER_BYTES, Batch, Walk, oddities
 
 GZIP = 1
 FIRST_MS = 1_700_000_000_000

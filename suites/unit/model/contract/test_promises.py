@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -353,8 +354,9 @@ def test_a_promise_names_no_replica_and_no_ack_that_does_not_exist(client: Clien
 
 
 def test_with_elr_an_unclean_election_comes_last() -> None:
-    for event, more in (("last_in_sync_dies", {}), ("offsets_leader_alone_dies", KEEPS)):
-        with_elr, without = at(event, unclean=True, **more), at(event, unclean=True, elr=False, **more)
+    for event, keeps in (("last_in_sync_dies", False), ("offsets_leader_alone_dies", True)):
+        with_elr = at(event, unclean=True, keeps_offsets=keeps)
+        without = at(event, unclean=True, elr=False, keeps_offsets=keeps)
         assert with_elr
         assert without
         assert "if no eligible leader replica is up" in with_elr.which
@@ -393,9 +395,16 @@ def test_impossible_settings_of_a_topic_are_refused(settings: dict[str, Any]) ->
 
 
 def test_numbers_above_the_type_of_a_setting_are_refused() -> None:
-    for name in ("retention_ms", "retention_bytes", "flush_ms", "compaction_lag_ms", "local_retention_ms"):
-        assert TopicSettings(**{name: 2**63 - 1})
+    of_64_bits: tuple[Callable[[int], TopicSettings], ...] = (
+        lambda value: TopicSettings(retention_ms=value),
+        lambda value: TopicSettings(retention_bytes=value),
+        lambda value: TopicSettings(flush_ms=value),
+        lambda value: TopicSettings(compaction_lag_ms=value),
+        lambda value: TopicSettings(local_retention_ms=value),
+    )
+    for settings in of_64_bits:
+        assert settings(2**63 - 1)
         with pytest.raises(BadInput, match=f"is {2**63}; it must be at most {2**63 - 1}"):
-            TopicSettings(**{name: 2**63})
+            settings(2**63)
     with pytest.raises(BadInput, match="the replication factor is 32768; it must be at most 32767"):
         TopicSettings(replicas=2**15)

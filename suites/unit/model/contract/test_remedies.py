@@ -17,7 +17,6 @@ from harness.model.contract.configuration import (
     IN_FLIGHT_MAX,
     ISOLATIONS,
     RESETS,
-    RETRIES_MAX,
     ClientSettings,
     TopicSettings,
 )
@@ -25,6 +24,7 @@ from harness.model.contract.effects import Effect, Promise
 from harness.model.contract.internal_topics import TIER_METADATA
 from harness.model.contract.promises import promises
 from harness.model.errors import BadInput
+from harness.model.scenario.scenario import RETRIES_MAX
 
 ONE = ClientSettings(acks="1", idempotent=False)
 MANY = ClientSettings(idempotent=False, in_flight=10)
