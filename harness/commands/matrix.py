@@ -252,7 +252,7 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
                 finding.kind in _SEEN and effect not in (Effect.DELETED, Effect.LOST)
             )
             seen[effect] = seen.get(effect, 0) + (finding.count if counts else 0)
-    figures = {**_COUNTED, **({"orphaned": Effect.UNKNOWN} if Effect.UNKNOWN in promise.effects else {})}
+    figures = {**_COUNTED, **({"unknown_outcomes": Effect.UNKNOWN} if Effect.UNKNOWN in promise.effects else {})}
     if promise.event.name in OF_RESETS:
         figures = {"redelivered": Effect.DUPLICATED, "missed": Effect.DELETED, "stopped": Effect.STOPPED}
     if promise.event.name in OF_LATE_READERS:

@@ -237,7 +237,9 @@ def _facts(known: CaseResults) -> dict[str, Any]:
         "shown_undecided": counts.undecided,
         "deleted": _below_log_start(case),
         "returned": returned(case),
-        "orphaned": {f"{t}/{p}": sent["unknown"] for (t, _, p), sent in sorted(counts.sent.items()) if sent["unknown"]},
+        "unknown_outcomes": {
+            f"{t}/{p}": sent["unknown"] for (t, _, p), sent in sorted(counts.sent.items()) if sent["unknown"]
+        },
         "observations": {" ".join(who): n for who, n in sorted(counts.read.items())},
         "steps": [{k: step.get(k) for k in ("name", "do", "is_fault", "effect")} for step in case.steps],
     }

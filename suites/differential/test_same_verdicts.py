@@ -24,7 +24,7 @@ BATCH: Final = 20
 # Texts, and what excuses or explains a finding: of these only whether they are there.
 _TEXTS: Final = ("detail", "contract")
 _PRESENT: Final = ("excused_by", "explained_by")
-_FACTS: Final[Mapping[str, str]] = {"given_again": "redelivered", "untold": "orphaned"}
+_FACTS: Final[Mapping[str, str]] = {"given_again": "redelivered", "untold": "unknown_outcomes"}
 
 
 def bundles_before(folder: Path) -> list[Path]:

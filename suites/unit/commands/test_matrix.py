@@ -218,13 +218,13 @@ def test_of_what_may_happen_in_two_ways_the_worse_must(monkeypatch: pytest.Monke
 def test_whose_outcome_nobody_told_counts_where_that_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
     gives_up = COLUMNS["contract_gives_up"]
     judged = verdict(gives_up)
-    judged.facts["orphaned"] = {"idempotent/0": 7, "never/0": 0, "patient/0": 5}
+    judged.facts["unknown_outcomes"] = {"idempotent/0": 7, "never/0": 0, "patient/0": 5}
     found = cells(gives_up, judged, monkeypatch)
     assert (found["idempotent"].text, found["idempotent"].holds) == ("7 outcome unknown", True)
-    judged.facts["orphaned"] = {"idempotent/0": 7}
+    judged.facts["unknown_outcomes"] = {"idempotent/0": 7}
     assert not cells(gives_up, judged, monkeypatch)["never"].holds
     dies = verdict(DIES, *LOST_50)
-    dies.facts["orphaned"] = {"all_two/0": 50}
+    dies.facts["unknown_outcomes"] = {"all_two/0": 50}
     assert cells(DIES, dies, monkeypatch)["all_two"].text == "kept"
 
 
