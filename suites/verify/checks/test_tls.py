@@ -43,7 +43,7 @@ def last(built: Built) -> dict[str, Any]:
 CASES: dict[str, tuple[Built, list[str]]] = {
     "plain": (History("AAAA").build(), []),
     "proven": (secure(), []),
-    "no report": (secure(lambda b: b.run.pop("secured")), ["nothing tells by which way records went"]),
+    "no report": (secure(lambda b: b.run.pop("secured")), ["the bundle has no proof that records used TLS"]),
     "a copy read in plaintext": (
         secure(lambda b: b.run["secured"]["clients"]["replica-2-committed"].update(plaintext=1)),
         ["client replica-2-committed also used plaintext"],
