@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.util
+import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +28,7 @@ from harness.run import cluster_pool
 from harness.run.scenario_run import Driven, Task
 from suites.unit.evidence_examples import judged, lost, verdict, write_example
 
+FindSpec = Callable[[str, str | None], ModuleSpec | None]
 Drive = Callable[[Task, Any, Any], Driven]
 GATE = tuple(s.name for s in scenarios.gate())
 
@@ -38,7 +42,10 @@ class Lines(list[str]):
 
 @pytest.fixture(autouse=True)
 def stand_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A release without jars, clusters without nodes, runs that leave FORMAT.md's example, a judge that passes."""
+    """A release without jars, clusters without nodes, runs that leave FORMAT.md's example, a judge that passes.
+
+    These tests run without PySpark, so its presence and its version are stand-ins, too.
+    """
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CI", "true")
     monkeypatch.setenv("TMPDIR", str(tmp_path))
@@ -47,6 +54,8 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     of_release(monkeypatch, "4.3.1")
     monkeypatch.setattr(clusters, "choose", lambda wanted, *_, **__: "processes")
     monkeypatch.setattr(verify, "spark_java_home", lambda cache: cache)
+    monkeypatch.setattr("importlib.util.find_spec", finds_pyspark(importlib.util.find_spec))
+    monkeypatch.setattr(sys.modules[gate.__module__], "version", "of {}".format)
     for name in ("equip_clients", "equip_streams"):
         monkeypatch.setattr(prepare, name, lambda release, lacking, **_: (release, lacking))
     for need in tier_needs.NEEDS:
@@ -55,6 +64,13 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(cluster_pool, "clear", lambda cluster, scenario: None)
     monkeypatch.setattr(attempts, "drive", drive)
     monkeypatch.setattr(verify, "judge_bundles", judging({}))
+
+
+def finds_pyspark(find_spec: FindSpec) -> FindSpec:
+    def find(name: str, package: str | None = None) -> ModuleSpec | None:
+        return ModuleSpec(name, None) if name == "pyspark" else find_spec(name, package)
+
+    return find
 
 
 class FakeCluster:
