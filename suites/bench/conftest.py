@@ -12,11 +12,12 @@ from harness.kafka.admin.client import AdminView
 from harness.kafka.release.cache import default_cache
 from harness.kafka.release.release import resolve
 from harness.model.scenario.scenario import ClusterShape
+from suites.gate.cluster_probes import RELEASE
 
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
+    release = resolve(RELEASE, maven_repo=None, cache=default_cache(), progress=print)
     running = clusters.start(release, ClusterShape(), progress=print)
     yield running
     running.stop()

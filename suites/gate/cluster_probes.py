@@ -18,7 +18,9 @@ from harness.model.backend import PROCESSES
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario.scenario import ClusterShape, Topic
 
-RELEASE = "4.3.1"
+RELEASE = "4.4.0"
+RELEASES = (RELEASE, "4.3.1", "3.9.2")  # for tests of what the harness and a release say to each other
+WITH_TEST_JARS = "4.3.1"  # 4.4.0 is published without them, and LocalTieredStorage is in them
 TOPIC = "probe"
 
 

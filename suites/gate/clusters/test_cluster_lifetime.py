@@ -23,11 +23,11 @@ from harness.model.backend import PROCESSES
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import DISKS
 from harness.model.waiting import wait_for
-from suites.gate.cluster_probes import living, processes_of, quiet
+from suites.gate.cluster_probes import RELEASE, living, processes_of, quiet
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
-HARNESS = """
+HARNESS = f"""
 import signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job of a shell inherits it ignored
 from pathlib import Path
@@ -37,7 +37,7 @@ from harness.kafka.release.cache import default_cache
 from harness.kafka.release.release import resolve
 from harness.model.scenario.scenario import ClusterShape
 
-release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=lambda line: None)
+release = resolve({RELEASE!r}, maven_repo=None, cache=default_cache(), progress=lambda line: None)
 cluster = clusters.start(
     release,
     ClusterShape(brokers=1, disk=sys.argv[4]),

@@ -13,6 +13,7 @@ from harness.clusters import Cluster
 from harness.kafka.release.cache import default_cache
 from harness.kafka.release.release import resolve
 from harness.model.scenario.scenario import ClusterShape, Producer, Topic
+from suites.gate.cluster_probes import RELEASE
 from suites.gate.playing import Play, playing
 
 pytestmark = pytest.mark.kafka
@@ -28,7 +29,7 @@ STOPPED_BEFORE = (
 
 @pytest.fixture(scope="module")
 def cluster(backend: str) -> Iterator[Cluster]:
-    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
+    release = resolve(RELEASE, maven_repo=None, cache=default_cache(), progress=print)
     running = clusters.start(release, ClusterShape(controllers=3), backend=backend, progress=print)
     yield running
     running.stop()

@@ -19,6 +19,7 @@ from harness.kafka.release.cache import default_cache
 from harness.kafka.release.release import resolve
 from harness.model.scenario.scenario import ClusterShape, Producer, Step, Topic
 from harness.model.waiting import wait_for
+from suites.gate.cluster_probes import RELEASE
 from suites.gate.playing import Play, playing
 
 pytestmark = pytest.mark.kafka
@@ -30,7 +31,7 @@ PATIENCE_S = 2.0
 
 @pytest.fixture(scope="module")
 def cluster(backend: str) -> Iterator[Cluster]:
-    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
+    release = resolve(RELEASE, maven_repo=None, cache=default_cache(), progress=print)
     running = clusters.start(release, ClusterShape(controllers=3), backend=backend, progress=print)
     yield running
     running.stop()

@@ -19,6 +19,7 @@ from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import ClusterShape, Topic
 from harness.model.waiting import wait_for
 from harness.run import broker_state
+from suites.gate.cluster_probes import RELEASES
 
 pytestmark = pytest.mark.kafka
 
@@ -26,7 +27,7 @@ CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ISR_DEADLINE_S = 60.0
 
 
-@pytest.fixture(scope="module", params=["4.3.1", "3.9.1", "3.8.0"])
+@pytest.fixture(scope="module", params=[*RELEASES, "3.8.0"])
 def cluster(request: pytest.FixtureRequest) -> Iterator[Cluster]:
     release = resolve(request.param, maven_repo=None, cache=default_cache(), progress=print)
     running = clusters.start(release, ClusterShape(controllers=3), progress=print)

@@ -18,13 +18,12 @@ from harness.kafka.release.published import fetched
 from harness.kafka.release.release import Release
 from harness.kafka.storage.local_tier import LOG, ROOT, objects_of, read_object
 from harness.model.scenario.scenario import ClusterShape, Producer, RemoteTier, Topic, Transactions
-from suites.gate.cluster_probes import RELEASE
+from suites.gate.cluster_probes import RELEASE, RELEASES, WITH_TEST_JARS
 from suites.gate.playing import playing, running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 SINCE = "3.8.0"  # the first release that runs scenarios with a tier
-WITHOUT_TEST_JARS = "4.4.0"  # published without the test jars, which contain LocalTieredStorage
 PROBE = Path(__file__).with_name("FileStorageProbe.java")
 # The segment that FileStorageProbe copies.
 OBJECT = f"far-7-AAAAAAAAAAEAAAAAAAAAAg/{1000:020d}-AAAAAAAAAAMAAAAAAAAABA"
@@ -42,7 +41,7 @@ UNAVAILABLE, MISSING = "RemoteStorageException", "RemoteResourceNotFoundExceptio
 Ask = Callable[[str], str]
 
 
-@pytest.fixture(params=[SINCE, RELEASE, WITHOUT_TEST_JARS])
+@pytest.fixture(params=[SINCE, *RELEASES])
 def ask(request: pytest.FixtureRequest, folder: Path, files: Path) -> Iterator[Ask]:
     """A function that runs one operation of the storage, compiled and run with a release, and returns the answer."""
     version, cache = request.param, default_cache()
@@ -157,7 +156,7 @@ PRODUCERS = (Producer(name="paid", topics=("far",), value_bytes=4000, rate_per_s
 
 
 @pytest.mark.parametrize(
-    ("tier", "version"), [("local", WITHOUT_TEST_JARS), ("local", RELEASE), ("kafka_local", RELEASE)]
+    ("tier", "version"), [("local", RELEASE), ("local", WITH_TEST_JARS), ("kafka_local", WITH_TEST_JARS)]
 )
 def test_both_storages_in_a_folder_store_the_same_objects(
     backend: str, tmp_path: Path, tier: RemoteTier, version: str

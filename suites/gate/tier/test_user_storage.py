@@ -21,7 +21,7 @@ from harness.model.backend import PROCESSES
 from harness.model.scenario.scenario import ClusterShape, Producer, Scenario, Topic
 from harness.model.user_storage import UserStorage
 from harness.run.tier_probe import TierProbe
-from suites.gate.cluster_probes import RELEASE
+from suites.gate.cluster_probes import WITH_TEST_JARS
 from suites.gate.playing import Play, running
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
@@ -39,11 +39,12 @@ def theirs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cluster(theirs: Path) -> Iterator[Cluster]:
-    release = resolve(RELEASE, maven_repo=None, cache=default_cache(), progress=print)
+    release = resolve(WITH_TEST_JARS, maven_repo=None, cache=default_cache(), progress=print)
     jars = with_tier_jars(release, maven_repo=None, cache=default_cache(), progress=print).tier_jars
     manager = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
     storage = UserStorage(class_name=manager, class_path=":".join(map(str, jars)), config={"dir": str(theirs)})
-    with running(PROCESSES, SHAPE, tier_storage=storage) as started:  # containers cannot reach a storage of the user
+    # Processes, because containers cannot reach a storage of the user.
+    with running(PROCESSES, SHAPE, WITH_TEST_JARS, tier_storage=storage) as started:
         yield started
     assert not started.directory.exists()
 

@@ -19,6 +19,7 @@ from harness.model.waiting import wait_for
 from harness.run import broker_state
 from harness.run.admin_probe import AdminProbe, clear
 from harness.workload.admins.admin_load import AdminLoop
+from suites.gate.cluster_probes import RELEASES
 from suites.gate.playing import running
 
 pytestmark = pytest.mark.kafka
@@ -30,7 +31,7 @@ TOPIC = MetadataEntity(Sort.TOPIC, "ops-topic-3")
 ON_CONTROLLERS_TOO = {Sort.TOPIC, Sort.TOPIC_CONFIG, Sort.BROKER_CONFIG, Sort.ACL}
 
 
-@pytest.fixture(scope="module", params=["4.3.1", "3.9.1"])
+@pytest.fixture(scope="module", params=RELEASES)
 def cluster(request: pytest.FixtureRequest, backend: str) -> Iterator[Cluster]:
     with running(backend, SHAPE, request.param) as started:
         yield started

@@ -29,10 +29,10 @@ from harness.workload.java.java_process import DIED, JavaClients, clients_of
 from harness.workload.java.java_producer import JavaProducer
 from harness.workload.load import Load
 from harness.workload.producers.outcomes import NEVER_SENT
+from suites.gate.cluster_probes import RELEASES
 
 pytestmark = pytest.mark.kafka
 
-RELEASES = ("4.3.1", "3.9.1")
 NOBODY = {"bootstrap.servers": "127.0.0.1:9", "max.block.ms": 300, "client.id": "t"}
 TOPICS = (Topic(name="t", partitions=2), Topic(name="x", partitions=2, config={"segment.bytes": "1048576"}))
 PRODUCERS = (

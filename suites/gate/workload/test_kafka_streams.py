@@ -32,10 +32,10 @@ from harness.run import broker_state
 from harness.workload.consumers.processing import ProcessorDeath
 from harness.workload.java.java_process import JavaClients, clients_of
 from harness.workload.load import Load
+from suites.gate.cluster_probes import RELEASES
 
 pytestmark = pytest.mark.kafka
 
-RELEASES = ("4.3.1", "3.9.1")
 Made = dict[str, Any]
 
 

@@ -23,10 +23,10 @@ from harness.model.waiting import wait_for
 from harness.run import broker_state, share_groups
 from harness.workload.java.java_process import clients_of
 from harness.workload.load import Load
+from suites.gate.cluster_probes import RELEASE
 
 pytestmark = pytest.mark.kafka
 
-VERSION = "4.3.1"
 EVERY, LIMIT = 50, 3
 MEMBER = Reader(name="one", topics=("t",), client="java", group="jobs", protocol="share")
 FAILING = replace(
@@ -48,7 +48,7 @@ SCENARIO = Scenario(
 
 @pytest.fixture(scope="module")
 def release() -> Release:
-    found = resolve(VERSION, maven_repo=None, cache=default_cache(), progress=print)
+    found = resolve(RELEASE, maven_repo=None, cache=default_cache(), progress=print)
     return with_own_clients(found, maven_repo=None, cache=default_cache(), progress=print)
 
 

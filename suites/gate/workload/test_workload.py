@@ -25,6 +25,7 @@ from harness.model.waiting import wait_for
 from harness.run.broker_state import copies_of
 from harness.workload.drain.drain import DrainPlan, drain
 from harness.workload.load import Load
+from suites.gate.cluster_probes import RELEASE
 
 pytestmark = pytest.mark.kafka
 
@@ -35,7 +36,7 @@ numbers = itertools.count(1)
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    release = resolve("4.3.1", maven_repo=None, cache=default_cache(), progress=print)
+    release = resolve(RELEASE, maven_repo=None, cache=default_cache(), progress=print)
     running = clusters.start(release, ClusterShape(), progress=print)
     yield running
     running.stop()
