@@ -17,9 +17,9 @@ from typing import Final, TypeVar
 from harness.evidence import BundleWriter
 from harness.kafka.admin.client import AdminView
 from harness.kafka.admin.offsets import EpochEnd, TimedOffset
-from harness.kafka.admin.topics import Place
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
+from harness.model.place import Place
 from harness.model.waiting import wait_for
 
 TIMES: Final = 24  # evenly over the run; one before it and one after it are added

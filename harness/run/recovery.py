@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 from harness.clusters.base import Cluster
 from harness.faults.steps.waits import INTERNAL_TOPICS
-from harness.kafka.admin.client import AdminView, PartitionState, Place
+from harness.kafka.admin.client import AdminView, PartitionState
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
+from harness.model.place import Place
 from harness.model.scenario.scenario import Topic
 from harness.model.waiting import wait_for
 

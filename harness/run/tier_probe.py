@@ -28,6 +28,7 @@ from harness.kafka.storage.log_directory import (
 from harness.kafka.storage.remote_log_metadata import SEGMENT, TierRecord, decode
 from harness.kafka.storage.segment_scan import REMOTE_TIER, batch_columns
 from harness.model.clock import now_ns
+from harness.model.place import Place
 from harness.model.scenario.scenario import Scenario, Topic
 from harness.model.scenario.tier_rules import LOCAL_RETENTION, REMOTE, is_tiered
 from harness.model.schemas import TIER_METADATA
@@ -42,8 +43,6 @@ METADATA_DEADLINE_S: Final = 60.0
 SOON_MS: Final = 5_000  # local.retention.ms up to this deletes local segments before the tier comes to rest
 END: Final = "end"
 _METADATA_COLUMNS: Final = [c for c in TIER_METADATA if c in TierRecord.__slots__ and c not in ("partition", "epochs")]
-
-Place = tuple[str, int]
 
 
 class TierProbe:

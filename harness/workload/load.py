@@ -13,6 +13,7 @@ from harness.model.contract.contract import contract_of
 from harness.model.entities import MetadataEntity, Operation
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.outcome import Outcome, TxnOutcome
+from harness.model.place import Place
 from harness.model.scenario.scenario import BY_ITSELF, CLIENTS, STREAMS, Admin, Moment, Producer, Reader, Scenario
 from harness.model.waiting import wait_for
 from harness.workload.access import Access
@@ -28,7 +29,7 @@ from harness.workload.consumers.processor import ProcessorLoop
 from harness.workload.consumers.share_group import Acked, ShareReader
 from harness.workload.java.java_process import JavaClients
 from harness.workload.java.kafka_streams import StreamsLoop
-from harness.workload.meters import Mark, Meters, Place
+from harness.workload.meters import Mark, Meters
 from harness.workload.producers.loops import BurstLoop, BurstResult, ProducerLoop, SteadyLoop
 from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Target
 from harness.workload.producers.streams import Numbers

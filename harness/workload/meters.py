@@ -13,12 +13,11 @@ from typing import Final
 
 import numpy as np
 
+from harness.model.place import Place
 from harness.workload.records.payload import Int64s
 
 BUCKET_NS: Final = 100_000_000
 NONE: Final = -1
-
-Place = tuple[str, int]
 
 
 @dataclass(frozen=True, slots=True)

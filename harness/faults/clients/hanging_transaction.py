@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from harness.faults.steps.produce import transactional
-from harness.faults.steps.step import Action, Done, EffectProof, PartitionExpr, Place, ProducerRef
+from harness.faults.steps.step import Action, Done, EffectProof, PartitionExpr, ProducerRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
@@ -16,6 +16,7 @@ from harness.model.clock import now_ns
 from harness.model.contract.contract import ABORT_TRANSACTION
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.outcome import Outcome
+from harness.model.place import Place
 from harness.model.scenario.scenario import Deadline
 from harness.model.waiting import wait_for
 

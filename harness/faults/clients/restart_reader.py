@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from harness.faults.steps.load import Member
-from harness.faults.steps.step import Action, Done, EffectProof, Place, ReaderRef
+from harness.faults.steps.step import Action, Done, EffectProof, ReaderRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
+from harness.model.place import Place
 from harness.model.scenario.scenario import Deadline
 from harness.model.waiting import wait_for
 

@@ -12,10 +12,11 @@ from harness.faults.disks.common import LogSince
 from harness.faults.nodes import process
 from harness.faults.nodes.process import injection, restart
 from harness.faults.steps.effect import IDLE, Probe, under_load
-from harness.faults.steps.step import ControllersExpr, EffectProof, Fault, Injection, Place
+from harness.faults.steps.step import ControllersExpr, EffectProof, Fault, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.storage.log_directory import METADATA_LOG
+from harness.model.place import Place
 from harness.model.scenario.scenario import Deadline
 from harness.model.waiting import wait_for
 

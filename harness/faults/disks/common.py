@@ -11,12 +11,13 @@ from typing import Final
 from harness.clusters.base import Disks
 from harness.faults.nodes.process import restart
 from harness.faults.steps.effect import Probe
-from harness.faults.steps.step import EffectProof, Place
+from harness.faults.steps.step import EffectProof
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import INTERNAL_TOPICS, NO_ANSWER, POLL_S
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.place import Place
 from harness.model.waiting import wait_for
 
 NO_EFFECT_DEADLINE_S: Final = 1.0  # for an effect that can no longer come

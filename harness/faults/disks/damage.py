@@ -26,7 +26,7 @@ from harness.faults.disks.common import (
 )
 from harness.faults.nodes.process import How, injection, restart, stop
 from harness.faults.steps.effect import Probe, await_recent_acks, isr_lost
-from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionExpr, Place
+from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
@@ -40,6 +40,7 @@ from harness.kafka.storage.log_directory import (
     offset_checkpoint,
 )
 from harness.model.errors import BadInput
+from harness.model.place import Place
 from harness.model.scenario.scenario import MANY, Range
 
 What = Literal[

@@ -27,13 +27,14 @@ from harness.faults.disks.common import (
 )
 from harness.faults.nodes.process import How, injection, restart, stop
 from harness.faults.steps.effect import IDLE, Probe, await_recent_acks, isr_lost, under_load
-from harness.faults.steps.step import EffectProof, Fault, Injection, NodesExpr, PartitionExpr, Place
+from harness.faults.steps.step import EffectProof, Fault, Injection, NodesExpr, PartitionExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import BROKERS, CONTROLLERS, StepValidation
 from harness.faults.steps.targets import place_of
 from harness.kafka.storage import damage as disk
 from harness.kafka.storage.log_directory import METADATA_LOG
 from harness.model.errors import BadInput
+from harness.model.place import Place
 
 What = Literal[
     "meta_properties",

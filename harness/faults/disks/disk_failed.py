@@ -25,11 +25,12 @@ from harness.faults.disks.common import (
 )
 from harness.faults.nodes.process import absence_proof, injection
 from harness.faults.steps.effect import Probe, await_recent_acks, isr_lost, leaders_moved
-from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, Place
+from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput
+from harness.model.place import Place
 from harness.model.scenario.scenario import LOG_DIRS_MAX, Range
 
 DEADLINE_S = 60.0

@@ -18,7 +18,7 @@ from typing import Annotated, ClassVar, Final
 from harness.faults.disks.common import LogSince, replica_folder
 from harness.faults.nodes.process import restart
 from harness.faults.steps.effect import Probe, await_recent_acks
-from harness.faults.steps.step import EffectProof, Fault, Injection, PartitionExpr, Place
+from harness.faults.steps.step import EffectProof, Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
@@ -26,6 +26,7 @@ from harness.kafka.admin.client import PartitionState
 from harness.kafka.admin.features import elr_level
 from harness.kafka.storage import damage as disk
 from harness.model.errors import BadInput, HarnessFailure
+from harness.model.place import Place
 from harness.model.scenario.scenario import MANY, Range
 
 LED_DEADLINE_S: Final = 60.0

@@ -9,11 +9,12 @@ from typing import Annotated, ClassVar
 
 from harness.faults.disks.common import only_node
 from harness.faults.steps.effect import Probe, named, with_recent_acks
-from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionsExpr, Place
+from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import ReplicaDirectory
 from harness.model.errors import BadInput
+from harness.model.place import Place
 from harness.model.scenario.scenario import Range
 from harness.model.waiting import wait_for
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.clusters.base import party
-from harness.faults.network.links import CLIENT, ISOLATED, LinkFault, between, broken, parties
+from harness.faults.network.links import LinkFault, between, broken, parties
 from harness.faults.steps.effect import (
     Probe,
     acks_stalled,
@@ -23,7 +23,7 @@ from harness.faults.steps.effect import (
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
-from harness.faults.steps.targets import place_of
+from harness.faults.steps.targets import CLIENT, ISOLATED, place_of
 from harness.model.errors import BadInput
 from harness.model.link import CutMode, Direction
 

@@ -17,12 +17,13 @@ from typing import ClassVar, Final
 
 from harness.clusters.base import party
 from harness.clusters.network.frame_proxy import FrameProxy, HeldFrame, Holding, addresses
-from harness.faults.network.links import CLIENT, broken
+from harness.faults.network.links import broken
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.produce import EndTransaction, Produce
 from harness.faults.steps.step import BrokersExpr, EffectProof, Fault, Injection, ProducerRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
+from harness.faults.steps.targets import CLIENT
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import Deadline
 from harness.model.scenario.toml import hint

@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from harness.clusters.base import Links, party
 from harness.faults.steps.step import Fault, NodesExpr
 from harness.faults.steps.step_context import StepContext
+from harness.faults.steps.step_validation import StepValidation
+from harness.faults.steps.targets import CLIENT, CLIENTS
 from harness.model.errors import BadInput
 from harness.model.link import Break
 from harness.model.scenario.toml import hint
 
-if TYPE_CHECKING:
-    from harness.faults.steps.step_validation import StepValidation
-
 PartiesExpr = Annotated[str, "parties"]  # an expression of nodes, or "client", or "isolated_client"
 Link = tuple[str, str]  # the party that opens the connection, and the party that it connects to
 
-CLIENT = "client"
-ISOLATED = "isolated_client"  # clients with a listener of their own
-CLIENTS = (CLIENT, ISOLATED)
 SIDES = ("brokers", "controllers", "clients")
 
 

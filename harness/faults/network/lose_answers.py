@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.clusters.base import party
-from harness.faults.network.links import CLIENT, between, broken
+from harness.faults.network.links import between, broken
 from harness.faults.steps.effect import answers_missed, await_recent_acks
 from harness.faults.steps.step import BrokersExpr, Fault, Injection
 from harness.faults.steps.step_context import StepContext
+from harness.faults.steps.targets import CLIENT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from harness.clusters.base import party
-from harness.faults.network.links import CLIENT, CLIENTS, ISOLATED, LinkFault, between, broken, parties
+from harness.faults.network.links import LinkFault, between, broken, parties
 from harness.faults.steps.effect import (
     Probe,
     StickyProbe,
@@ -22,11 +22,13 @@ from harness.faults.steps.effect import (
     isr_lost,
     metadata_late,
 )
-from harness.faults.steps.step import EffectProof, Injection, Place
+from harness.faults.steps.step import EffectProof, Injection
 from harness.faults.steps.step_context import StepContext
+from harness.faults.steps.targets import CLIENT, CLIENTS, ISOLATED
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput
 from harness.model.link import Direction
+from harness.model.place import Place
 from harness.model.scenario.scenario import MANY, Range
 from harness.model.waiting import wait_for
 

@@ -15,11 +15,12 @@ from harness.faults.network.links import Link
 from harness.faults.network.shapes import Shape
 from harness.faults.network.slow import replicated_late
 from harness.faults.steps.effect import IDLE, Probe, await_recent_acks, metadata_late, named, under_load
-from harness.faults.steps.step import EffectProof, Place
+from harness.faults.steps.step import EffectProof
 from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import HarnessTimeout
 from harness.model.link import Direction
+from harness.model.place import Place
 
 NO_LEADER_S: Final = 4.0
 # Longer than the controllers need to shrink an ISR or to replace a leader: where they can do that, it shows first.

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.faults.steps.step import Place
 from harness.faults.steps.step_context import StepContext
+from harness.model.place import Place
 
 LOOK_EACH_S: Final = 1.0
 # Leader, leader epoch, ISR.

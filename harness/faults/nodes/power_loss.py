@@ -20,7 +20,7 @@ from harness.faults.disks.common import disks_of, remount_and_start, replica_fol
 from harness.faults.disks.lying_disk import DiskLies
 from harness.faults.nodes.process import absence_proof, injection
 from harness.faults.steps.effect import Probe
-from harness.faults.steps.step import BrokersExpr, EffectProof, Fault, Injection, Kind, Place, StepRef
+from harness.faults.steps.step import BrokersExpr, EffectProof, Fault, Injection, Kind, StepRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import PartitionState
@@ -28,6 +28,7 @@ from harness.kafka.storage.damage import log_end, sound_end
 from harness.kafka.storage.log_directory import RECOVERY_POINTS, offset_checkpoint
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
+from harness.model.place import Place
 from harness.model.scenario.scenario import Seconds
 
 AT_ONCE = "1"  # as flush.messages: each record is flushed before it is acknowledged

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.steps.effect import named
-from harness.faults.steps.step import Action, Done, EffectProof, PartitionsExpr, Place
+from harness.faults.steps.step import Action, Done, EffectProof, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.waits import NO_ANSWER
 from harness.kafka.admin.client import PartitionState
 from harness.model.contract.contract import ELECT_UNCLEAN
+from harness.model.place import Place
 from harness.model.waiting import wait_for
 
 DEADLINE_S = 30.0

@@ -8,11 +8,12 @@ from typing import ClassVar
 
 from harness.faults.operations.elect import await_leaders
 from harness.faults.steps.effect import named
-from harness.faults.steps.step import Action, BrokersExpr, Done, EffectProof, PartitionsExpr, Place
+from harness.faults.steps.step import Action, BrokersExpr, Done, EffectProof, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.place import Place
 
 
 def next_order(state: PartitionState, without: tuple[int, ...]) -> list[int]:

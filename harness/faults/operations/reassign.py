@@ -11,12 +11,13 @@ from typing import ClassVar
 from harness.faults.operations.elect import DEADLINE_S, await_leaders
 from harness.faults.operations.move_leaders import next_order
 from harness.faults.steps.effect import named
-from harness.faults.steps.step import Action, Done, EffectProof, Fault, Injection, PartitionsExpr, Place
+from harness.faults.steps.step import Action, Done, EffectProof, Fault, Injection, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import MOVE, StepValidation
 from harness.faults.steps.waits import NO_ANSWER, isr_not_full
 from harness.kafka.admin.client import PartitionState, Reassignment
 from harness.model.errors import BadInput
+from harness.model.place import Place
 from harness.model.scenario.scenario import Deadline
 from harness.model.waiting import wait_for
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
 from harness.faults.steps.effect import Probe, named
-from harness.faults.steps.step import EffectProof, Fault, Injection, PartitionsExpr, Place
+from harness.faults.steps.step import EffectProof, Fault, Injection, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
+from harness.model.place import Place
 from harness.model.scenario.scenario import Range
 
 RATE = "{side}.replication.throttled.rate"

@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from harness.faults.steps.step import EffectProof, Place
+from harness.faults.steps.step import EffectProof
 from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import PartitionState
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
+from harness.model.place import Place
 
 ACK_WINDOW_S = 1.0
 ACKS_DEADLINE_S = 10.0

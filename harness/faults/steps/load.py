@@ -10,9 +10,9 @@ import threading
 from collections.abc import Mapping, Sized
 from typing import Protocol
 
-from harness.faults.steps.step import Place
 from harness.model.entities import MetadataEntity, Operation
 from harness.model.outcome import Outcome, TxnOutcome
+from harness.model.place import Place
 from harness.model.scenario.scenario import GroupProtocol, Moment, Reader
 
 # By partition: the offsets [from, to) that a dead application had committed and not processed, or the reverse.

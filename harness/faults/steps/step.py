@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from harness.clusters import choosing
+from harness.faults.steps.step_context import StepContext
 from harness.model.scenario.scenario import Seconds
 
 if TYPE_CHECKING:
-    from harness.faults.steps.step_context import StepContext
     from harness.faults.steps.step_validation import StepValidation
 
 # Markers that tell the validation of a scenario what an argument refers to.
@@ -37,7 +37,6 @@ GroupRef = Annotated[str, "group"]
 ReaderRef = Annotated[str, "reader"]
 AdminRef = Annotated[str, "admin"]
 
-Place = tuple[str, int]  # topic, partition
 
 # Capabilities that a backend may lack for a reason that its user would not guess.
 _WHY_NOT = {

@@ -9,12 +9,12 @@ from typing import Any
 
 from harness.clusters.base import Cluster
 from harness.faults.steps.load import Load
-from harness.faults.steps.step import Place
 from harness.faults.steps.targets import parse_nodes, resolve
 from harness.kafka.admin.client import AdminView, PartitionState
 from harness.model.clock import now_ns
 from harness.model.contract.internal_topics import TIER_METADATA, TIER_PARTITIONS, metadata_partition
 from harness.model.errors import BadInput
+from harness.model.place import Place
 from harness.model.scenario.rules import partition_of
 from harness.model.scenario.scenario import Topic
 from harness.model.waiting import wait_for

@@ -14,11 +14,12 @@ from typing import Any
 
 from harness.faults.steps.effect import StickyProbe, with_recent_acks
 from harness.faults.steps.registry import Heal, WaitEffect, build_step
-from harness.faults.steps.step import Action, EffectProof, Fault, Injection, Kind, Place, is_disturbance
+from harness.faults.steps.step import Action, EffectProof, Fault, Injection, Kind, is_disturbance
 from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import PartitionState
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.place import Place
 from harness.model.scenario.scenario import Step
 from harness.model.waiting import wait_for
 

@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from harness.faults.network.links import CLIENTS, ISOLATED
-from harness.faults.steps.step import Fault, Kind, Place
-from harness.faults.steps.targets import Nodes, parse_nodes, place_of, share_of
+from harness.faults.steps.step import Fault, Kind
+from harness.faults.steps.targets import CLIENTS, ISOLATED, Nodes, parse_nodes, place_of, share_of
 from harness.model.contract.internal_topics import internal_topics
 from harness.model.errors import BadInput
+from harness.model.place import Place
 from harness.model.scenario.rules import partition_of
 from harness.model.scenario.scenario import Admin, Producer, Scenario, Topic
 from harness.model.scenario.tier_rules import is_tiered

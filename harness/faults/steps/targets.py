@@ -24,10 +24,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from harness.faults.steps.step import Place
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.place import Place
 from harness.model.scenario.toml import hint
+
+# Parties that are clients. Every other party is a node.
+CLIENT = "client"
+ISOLATED = "isolated_client"  # clients with a listener of their own
+CLIENTS = (CLIENT, ISOLATED)
 
 _FORM = re.compile(r"(?P<word>[a-z_]+)(?:\((?P<of>[^()]*)\))?")
 _NUMBER = re.compile(r"[0-9]{1,9}")  # isdigit() also accepts "²", which int() refuses

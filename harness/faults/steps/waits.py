@@ -9,22 +9,13 @@ from typing import ClassVar
 
 from harness.faults.network.unacknowledged import StateWatch
 from harness.faults.steps.effect import named
-from harness.faults.steps.step import (
-    Action,
-    BrokersExpr,
-    Done,
-    FaultRef,
-    GroupRef,
-    NodesExpr,
-    PartitionsExpr,
-    Place,
-    StepRef,
-)
+from harness.faults.steps.step import Action, BrokersExpr, Done, FaultRef, GroupRef, NodesExpr, PartitionsExpr, StepRef
 from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.settings.tier_settings import METADATA_TOPIC
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.place import Place
 from harness.model.scenario.scenario import Count, Deadline, Seconds
 from harness.model.waiting import wait_for
 

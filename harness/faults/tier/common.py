@@ -10,13 +10,14 @@ from typing import ClassVar, Final
 
 from harness.faults.disks.common import LogSince, replica_folder
 from harness.faults.steps.effect import Probe, await_recent_acks
-from harness.faults.steps.step import Action, Done, EffectProof, Fault, PartitionsExpr, Place
+from harness.faults.steps.step import Action, Done, EffectProof, Fault, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S
 from harness.kafka.admin.offsets import TieredReplica
 from harness.kafka.storage.log_directory import segments
 from harness.model.errors import BadInput
+from harness.model.place import Place
 from harness.model.scenario.scenario import Count, Deadline, Topic
 from harness.model.scenario.tier_rules import is_tiered
 from harness.model.waiting import wait_for

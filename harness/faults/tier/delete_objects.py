@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from harness.faults.steps.step import Action, Done, PartitionExpr, Place
+from harness.faults.steps.step import Action, Done, PartitionExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
@@ -15,6 +15,7 @@ from harness.faults.tier.common import local_starts, require_tier_folder, store_
 from harness.faults.tier.tier_served import whole_logs
 from harness.kafka.storage.local_tier import objects_of
 from harness.model.errors import HarnessFailure
+from harness.model.place import Place
 from harness.model.scenario.scenario import Count
 from harness.model.scenario.tier_rules import DELETE_OBJECTS
 

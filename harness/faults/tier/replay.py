@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.faults.steps.step import EffectProof, Fault, Injection, PartitionsExpr, Place
+from harness.faults.steps.step import EffectProof, Fault, Injection, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.common import require_tier
 from harness.model.errors import HarnessFailure
+from harness.model.place import Place
 
 _END_S = 10.0
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from harness.faults.steps.effect import Probe, named, with_recent_acks
-from harness.faults.steps.step import EffectProof, Fault, Injection, Place, TopicRef
+from harness.faults.steps.step import EffectProof, Fault, Injection, TopicRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S
@@ -17,6 +17,7 @@ from harness.faults.tier.common import require_tier
 from harness.kafka.admin.offsets import TieredReplica
 from harness.model.contract.contract import TIER_OFF
 from harness.model.errors import BadInput
+from harness.model.place import Place
 from harness.model.scenario.tier_rules import LOCAL_RETENTION, REMOTE
 from harness.model.waiting import wait_for
 

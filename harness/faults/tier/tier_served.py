@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.faults.steps.effect import Probe
-from harness.faults.steps.step import EffectProof, Place
+from harness.faults.steps.step import EffectProof
 from harness.faults.steps.step_context import StepContext
 from harness.kafka.storage.local_tier import LOG, TierObject, objects_of, read_object
 from harness.kafka.storage.record_batch import Batch
 from harness.model.errors import HarnessFailure
+from harness.model.place import Place
 
 Log = tuple[TierObject, tuple[Batch, ...]]
 

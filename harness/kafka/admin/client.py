@@ -35,12 +35,13 @@ from harness.kafka.admin.metadata_by_node import Seen
 from harness.kafka.admin.offsets import EpochEnd, TieredReplica, TimedOffset
 from harness.kafka.admin.quorum import Quorum
 from harness.kafka.admin.share_groups import ShareOffset
-from harness.kafka.admin.topics import PartitionState, Place, TopicsSeen
+from harness.kafka.admin.topics import PartitionState, TopicsSeen
 from harness.kafka.admin.wire import Unanswered, Wire, versions_call
 from harness.model.clock import now_ns
 from harness.model.entities import MetadataEntity
 from harness.model.errors import HarnessTimeout
 from harness.model.outcome import Did
+from harness.model.place import Place
 from harness.model.scenario.scenario import Admin, Topic
 
 __all__ = [

@@ -17,9 +17,9 @@ from kafka.protocol.admin import (
 )
 
 from harness.kafka.admin.quorum import to_controller
-from harness.kafka.admin.topics import Place
 from harness.kafka.admin.wire import ANSWER_S, Call, Wire, call, error_name
 from harness.model.errors import BadInput, HarnessFailure
+from harness.model.place import Place
 
 _TOPIC: Final = 2  # ConfigResource.Type
 _BROKER: Final = 4

@@ -17,9 +17,10 @@ from kafka.protocol.admin import (
 from kafka.protocol.consumer import OffsetFetchRequest
 from kafka.protocol.metadata import FindCoordinatorRequest
 
-from harness.kafka.admin.topics import PartitionState, Place
+from harness.kafka.admin.topics import PartitionState
 from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, Wire, call, error_name, metadata_offset, versions_call
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.place import Place
 
 _KEY_TYPES: Final = {"group": 0, "transaction": 1, "share": 2}
 _NEWEST_OFFSET_FETCH: Final = 9  # version 10 knows topic ids only

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
 
-from harness.kafka.admin.topics import Place
 from harness.kafka.admin.wire import ANSWER_S, Wire, call, error_name
 from harness.model.errors import HarnessFailure, HarnessTimeout
+from harness.model.place import Place
 
 _MOVE_S: Final = 5.0
 

@@ -18,10 +18,10 @@ from kafka.protocol.admin.acl import ACLOperation, ACLPermissionType, ACLResourc
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.kafka.admin.operations import BROKER, TOPIC
-from harness.kafka.admin.topics import Place
 from harness.kafka.admin.wire import Call, Wire, call, error_name
 from harness.model.clock import now_ns
 from harness.model.entities import ALLOWED, MARK, MetadataEntity, Sort, entities_of, standing_topics
+from harness.model.place import Place
 from harness.model.scenario.scenario import Admin
 
 ANSWER_S: Final = 5.0

@@ -10,8 +10,9 @@ from typing import Any, Final
 from kafka.protocol.admin import DeleteRecordsRequest
 from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetForLeaderEpochRequest, OffsetSpec
 
-from harness.kafka.admin.topics import PartitionState, Place
+from harness.kafka.admin.topics import PartitionState
 from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, Wire, call, error_name
+from harness.model.place import Place
 from harness.model.waiting import wait_for
 
 # A follower answers this replica id too, with the log end in place of a watermark

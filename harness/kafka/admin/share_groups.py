@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.kafka.admin.groups import coordinator
-from harness.kafka.admin.topics import Place
 from harness.kafka.admin.wire import Unanswered, Wire, call, error_name
 from harness.kafka.messages import DescribeShareGroupOffsetsRequest
 from harness.model.errors import HarnessTimeout
+from harness.model.place import Place
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from harness.kafka.admin.quorum import to_controller
 from harness.kafka.admin.wire import ANSWER_S, Call, Wire, call, error_name, metadata_offset, versions_call
 from harness.kafka.storage.uuids import kafka_uuid
 from harness.model.errors import BadInput, HarnessFailure
+from harness.model.place import Place
 from harness.model.scenario.scenario import Topic
 from harness.model.waiting import wait_for
 
-Place = tuple[str, int]  # topic, partition
 MIN_INSYNC_REPLICAS: Final = "2"  # of a topic that does not set it
 _RESPONSE_PARTITIONS: Final = 2000
 _NO_LEADER: Final = -1

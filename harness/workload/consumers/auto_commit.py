@@ -15,11 +15,11 @@ from confluent_kafka import Consumer, Message, TopicPartition
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.outcome import Outcome
+from harness.model.place import Place
 from harness.model.scenario.scenario import AUTO_AHEAD, Reader
 from harness.workload.consumers.consumer_group import ASKED_WAIT_S
 from harness.workload.consumers.crashing_consumer import CrashingReader, Death, spans
 from harness.workload.consumers.live_readers import ReadContext
-from harness.workload.meters import Place
 
 AUTO: Final[dict[str, Any]] = {"enable.auto.commit": True, "auto.commit.interval.ms": 500}
 

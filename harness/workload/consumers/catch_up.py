@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from itertools import groupby
 from typing import Final, Protocol
 
+from harness.model.place import Place
 from harness.model.scenario.scenario import Reader
 from harness.workload.consumers.consumer_group import lag
-from harness.workload.meters import Place
 
 _CATCH_UP_S: Final = 10.0
 # Without progress for this long, the wait ends. A read_committed reader gets nothing until an open transaction ends.

@@ -12,11 +12,11 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.outcome import Outcome
+from harness.model.place import Place
 from harness.model.scenario.scenario import JAVA, GroupProtocol, Reader
 from harness.workload.consumers.live_readers import EOF, JUMPS, LiveReader, ReadContext
 from harness.workload.consumers.offset_resets import Resets
 from harness.workload.java import java_settings
-from harness.workload.meters import Place
 from harness.workload.producers.outcomes import outcome_of_offset_commit
 
 # Well below 0.5 s, by which a follower's high watermark may lag behind: so the newest commit is above it.

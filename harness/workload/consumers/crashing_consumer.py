@@ -11,10 +11,10 @@ from confluent_kafka import OFFSET_END, Consumer, Message, TopicPartition
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
+from harness.model.place import Place
 from harness.model.scenario.scenario import GroupProtocol, Reader
 from harness.workload.consumers.consumer_group import GroupReader
 from harness.workload.consumers.live_readers import ReadContext
-from harness.workload.meters import Place
 
 AWAY_LOOK_S: Final = 0.1
 

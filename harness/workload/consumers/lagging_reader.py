@@ -8,10 +8,10 @@ from typing import Any, Final
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
+from harness.model.place import Place
 from harness.workload.access import Access
 from harness.workload.consumers.live_readers import POLL_S, split
 from harness.workload.load_thread import LoadThread
-from harness.workload.meters import Place
 from harness.workload.settings import consumer_settings
 
 _POLL_RECORDS: Final = 2000

@@ -14,13 +14,13 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
+from harness.model.place import Place
 from harness.model.scenario.scenario import Reader
 from harness.model.secured import reader_name
 from harness.workload.access import Access
 from harness.workload.java.java_consumer import JavaConsumer
 from harness.workload.java.java_process import JavaClients
 from harness.workload.load_thread import LoadThread
-from harness.workload.meters import Place
 from harness.workload.producers.recording_producer import Target
 from harness.workload.records.observations import POLL_RECORDS, Observer
 from harness.workload.settings import reader_settings

@@ -8,8 +8,8 @@ from typing import Any
 from confluent_kafka import Message
 
 from harness.model.clock import now_ns
+from harness.model.place import Place
 from harness.model.scenario.scenario import Reader
-from harness.workload.meters import Place
 
 
 class Resets:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from harness.model.place import Place
 from harness.model.scenario.scenario import Moment, Processing
-from harness.workload.meters import Place
 
 _TICK_S: Final = 0.05
 _ALL_S: Final = 60.0  # a transaction may have to time out, and a member's session as well

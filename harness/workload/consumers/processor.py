@@ -19,12 +19,12 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.outcome import Outcome, TxnOutcome
+from harness.model.place import Place
 from harness.model.scenario.scenario import Moment
 from harness.workload.consumers.consumer_group import CLASSIC, SESSION, commit_now
 from harness.workload.consumers.crashing_consumer import spans
 from harness.workload.consumers.live_readers import EOF, JUMPS, split
 from harness.workload.consumers.processing import ProcessorDeath, processor_lag
-from harness.workload.meters import Place
 from harness.workload.producers.outcomes import outcome_of_offset_commit
 from harness.workload.producers.recording_producer import RecordingProducer, Tally
 from harness.workload.producers.transactions import FLUSH_S, TransactionLoop, TxnTables

@@ -11,13 +11,13 @@ from confluent_kafka import KafkaException
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.outcome import Outcome
+from harness.model.place import Place
 from harness.model.scenario.scenario import Reader
 from harness.workload.consumers.crashing_consumer import Death, spans
 from harness.workload.consumers.live_readers import POLL_S, LiveReader, ReadContext, split
 from harness.workload.java.java_consumer import Given
 from harness.workload.java.java_settings import share_settings
 from harness.workload.java.java_share import ACCEPT, REJECT, RELEASE, JavaShareConsumer
-from harness.workload.meters import Place
 from harness.workload.records.observations import POLL_RECORDS
 
 _LOOK_S: Final = 0.05

@@ -21,12 +21,13 @@ import pyarrow.parquet as pq
 from harness.evidence.parts import write_parquet
 from harness.evidence.writer import BundleWriter
 from harness.model.contract.contract import SENTINEL
+from harness.model.place import Place
 from harness.model.scenario.scenario import Producer
 from harness.model.secured import producer_name
 from harness.workload.access import Access
 from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.drain.replica_reads import Copy, CopyReader, Read, ReadTimeouts
-from harness.workload.meters import Meters, Place
+from harness.workload.meters import Meters
 from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Target
 from harness.workload.producers.streams import Numbers
 

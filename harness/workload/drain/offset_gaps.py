@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from harness.workload.meters import Place
+from harness.model.place import Place
 
 # A position that is out of range for this long, in a cluster that has recovered, is at a gap.
 GAP_AFTER_S: Final = 10.0

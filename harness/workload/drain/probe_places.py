@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pyarrow.parquet as pq
 
+from harness.model.place import Place
 from harness.model.scenario.scenario import Scenario
-from harness.workload.meters import Place
 
 PLACES_MAX: Final = 24
 INSIDE, EDGE, TIME, COMMIT, START, BELOW = "batch", "segment", "time", "commit", "log_start", "below_log_start"

@@ -20,11 +20,11 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from harness.evidence.writer import BundleWriter
 from harness.model.clock import now_ns
+from harness.model.place import Place
 from harness.model.schemas import ISOLATIONS
 from harness.workload.consumers.consumer_group import CLASSIC
 from harness.workload.consumers.live_readers import EOF, JUMPS, ReadContext
 from harness.workload.drain.probe_places import COMMIT, Ask, Logs
-from harness.workload.meters import Place
 from harness.workload.records.observations import Observer
 from harness.workload.settings import consumer_settings
 

@@ -17,6 +17,7 @@ from typing import Any, Final
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from harness.evidence.writer import TableWriter
+from harness.model.place import Place
 from harness.workload.consumers.live_readers import (
     EOF,
     JUMPS,
@@ -28,7 +29,6 @@ from harness.workload.consumers.live_readers import (
     split,
 )
 from harness.workload.drain import offset_gaps
-from harness.workload.meters import Place
 from harness.workload.records.observations import POLL_RECORDS, Observer
 from harness.workload.settings import consumer_settings
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaException
 
+from harness.model.place import Place
 from harness.workload.java.java_consumer import Given, records
 from harness.workload.java.java_process import JavaClients, JavaError, JavaProcess, content, long, number
-from harness.workload.meters import Place
 
 ACCEPT: Final = "accept"
 RELEASE: Final = "release"

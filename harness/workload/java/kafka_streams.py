@@ -27,12 +27,13 @@ from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessFailure
 from harness.model.outcome import Outcome, TxnOutcome
+from harness.model.place import Place
 from harness.model.scenario.scenario import Producer
 from harness.workload.consumers.processing import ProcessorDeath, processor_lag
 from harness.workload.java.java_process import Fields, JavaProcess, content, long, number
 from harness.workload.java.java_settings import streams_settings
 from harness.workload.load_thread import LoadThread
-from harness.workload.meters import NONE, Place
+from harness.workload.meters import NONE
 from harness.workload.producers.outcomes import NO_REPORT, outcome_of_offset_commit, outcome_of_send
 from harness.workload.producers.recording_producer import ProducerContext
 from harness.workload.producers.streams import Identity, Reservations, Stream

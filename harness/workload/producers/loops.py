@@ -9,8 +9,8 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness.model.place import Place
 from harness.workload.load_thread import LoadThread
-from harness.workload.meters import Place
 from harness.workload.pacing import Pace
 from harness.workload.producers.recording_producer import CHUNK, RecordingProducer, Tally
 

@@ -15,12 +15,13 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.outcome import Outcome
+from harness.model.place import Place
 from harness.model.scenario.scenario import Producer
 from harness.model.secured import producer_name
 from harness.workload.access import Access
 from harness.workload.java.java_process import JavaClients
 from harness.workload.java.java_producer import JavaProducer
-from harness.workload.meters import NONE, Meters, Place
+from harness.workload.meters import NONE, Meters
 from harness.workload.producers.delivery_reports import Times, offsets_of, only_reported
 from harness.workload.producers.outcomes import NO_REPORT, outcome_of_send
 from harness.workload.producers.streams import NO_TXN, Identity, Numbers, Reservations, Stream

@@ -26,7 +26,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.outcome import TxnOutcome
-from harness.workload.meters import NONE, Place
+from harness.model.place import Place
+from harness.workload.meters import NONE
 from harness.workload.pacing import Pace
 from harness.workload.producers.loops import ROUND_S, BurstResult, ProducerLoop
 from harness.workload.producers.outcomes import outcome_of_offset_commit

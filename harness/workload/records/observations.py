@@ -12,7 +12,7 @@ from confluent_kafka import Message
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
-from harness.workload.meters import Place
+from harness.model.place import Place
 from harness.workload.records.payload import decode
 
 POLL_RECORDS: Final = 5000

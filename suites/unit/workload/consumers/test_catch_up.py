@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from harness.model.place import Place
 from harness.model.scenario.scenario import Reader
 from harness.workload.consumers import catch_up
 from harness.workload.consumers.catch_up import let_catch_up
-from harness.workload.meters import Place
 
 
 @dataclass

@@ -1,0 +1,5 @@
+"""A partition of a topic."""
+
+from __future__ import annotations
+
+Place = tuple[str, int]  # topic, partition
