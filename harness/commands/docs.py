@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import harness
 import reports
@@ -18,37 +18,36 @@ _PACKAGE: Final = Path(harness.__file__).parent
 MATRIX: Final = _PACKAGE / "model" / "contract" / "MATRIX.md"
 # The results that MATRIX.md shows: they come from brokers, so they are kept beside it.
 PLAYED: Final = MATRIX.with_name("matrix.json")
+_TEXTS: Final = ("happens", "configuration", "which", "why", "source", "fix")
 
 
-def matrix() -> str:
-    """MATRIX.md, from the results that are kept in the source tree. Texts are those of the code of today."""
-    played = reports.read_matrix([PLAYED])
-    declared = {
-        (cell.scenario, cell.topic): plain(cell)
-        for scenario in matrix_scenarios().values()
-        for cell in declared_cells(scenario, played["release"])
+def pages(played: Sequence[Path] = (PLAYED,)) -> dict[Path, str]:
+    """The text of every catalogue, by its path. played: the results that MATRIX.md shows."""
+    return {
+        _PACKAGE / "faults" / "CATALOGUE.md": faults.render(),
+        _PACKAGE / "scenarios" / "CATALOGUE.md": scenarios.render(),
+        MATRIX: _matrix(reports.read_matrix(played)),
     }
-    cells = [{**row, **_texts(declared.get((row["scenario"], row["topic"]), row))} for row in played["cells"]]
-    return reports.matrix_document({**played, "cells": cells})
-
-
-def _texts(cell: Mapping[str, object]) -> dict[str, object]:
-    return {key: cell[key] for key in ("happens", "configuration", "which", "why", "source", "fix")}
-
-
-CATALOGUES: Final[Mapping[Path, Callable[[], str]]] = {
-    _PACKAGE / "faults" / "CATALOGUE.md": faults.render,
-    _PACKAGE / "scenarios" / "CATALOGUE.md": scenarios.render,
-    MATRIX: matrix,
-}
 
 
 def write(played: Sequence[Path]) -> list[Path]:
     """Writes every catalogue and returns their paths. played: results that replace those which MATRIX.md shows."""
     if not (_PACKAGE.parent / "pyproject.toml").is_file():
         raise BadInput(f"{_PACKAGE} is an installed package; run `durability docs` in a checkout of the source")
+    texts = pages(played or [PLAYED])  # all of them before anything is replaced
     if played:
         write_json(PLAYED, reports.read_matrix(played))
-    for path, render in CATALOGUES.items():
-        path.write_text(render(), encoding="utf-8")
-    return list(CATALOGUES)
+    for path, text in texts.items():
+        path.write_text(text, encoding="utf-8")
+    return list(texts)
+
+
+def _matrix(played: Mapping[str, Any]) -> str:
+    """MATRIX.md. The texts of its cells are those that the scenarios have now."""
+    texts = {
+        (cell.scenario, cell.topic): {key: plain(cell)[key] for key in _TEXTS}
+        for scenario in matrix_scenarios().values()
+        for cell in declared_cells(scenario, played["release"])
+    }
+    cells = [{**row, **texts.get((row["scenario"], row["topic"]), {})} for row in played["cells"]]
+    return reports.matrix_document({**played, "cells": cells})
