@@ -16,10 +16,11 @@ from harness.kafka.release.own_storages import FILE
 from harness.kafka.release.pom import Dependency
 from harness.kafka.release.published import fetched
 from harness.kafka.release.release import Release
-from harness.kafka.storage.local_tier import LOG, ROOT, objects_of, read_object
-from harness.model.scenario.scenario import ClusterShape, Producer, RemoteTier, Topic, Transactions
+from harness.kafka.storage.local_tier import LOG, ROOT, objects_of
+from harness.model.scenario.scenario import ClusterShape, Producer, RemoteTier, Transactions
 from suites.gate.cluster_probes import RELEASE, RELEASES, WITH_TEST_JARS
 from suites.gate.playing import playing, running
+from suites.gate.tier.far_topic import FAR, REPLAY, TIERED, acks, end_of, heal, store
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
@@ -149,8 +150,6 @@ def test_without_its_folder_the_storage_is_unavailable_and_not_empty(ask: Ask, f
     assert ask("from 0") == RECORDS
 
 
-SMALL = {"remote.storage.enable": "true", "segment.bytes": "1048576", "local.retention.bytes": "1"}
-TOPICS = (Topic(name="far", partitions=1, config=SMALL, assignment=((1, 2, 3),)),)
 PAID = Transactions(records=200)
 PRODUCERS = (Producer(name="paid", topics=("far",), value_bytes=4000, rate_per_s=1000, transactions=PAID),)
 
@@ -163,25 +162,16 @@ def test_both_storages_in_a_folder_store_the_same_objects(
 ) -> None:
     with (
         running(backend, ClusterShape(tier=tier), version) as cluster,
-        playing(cluster, tmp_path / "bundle", TOPICS, PRODUCERS) as play,
+        playing(cluster, tmp_path / "bundle", (FAR,), PRODUCERS) as play,
     ):
-        some = ("some", {"do": "wait_acks", "on": ["far/0"], "records": 3000})
         _, _, replay, *_ = play(
-            some,
-            ("tiered", {"do": "wait_tiered"}),
-            ("replay", {"do": "replay", "on": ["far/0"]}),
-            ("heal_replay", {"do": "heal", "fault": "replay"}),
+            acks(3000),
+            TIERED,
+            REPLAY,
+            heal("replay"),
         )
         assert replay["effect"]["seen"]["far/0"] > 0
-        store = cluster.tier_store
-        assert store is not None
         local_start = min(replica.local_log_start for replica in play.stage.admin.tiered_replicas(["far"]).values())
-        objects = [one for one in objects_of(store, ["far"]) if one.base_offset < local_start]
+        objects = [one for one in objects_of(store(play), ["far"]) if one.base_offset < local_start]
         assert {one.kind for one in objects} == {LOG, *INDEXES.values()}
-        at = 0
-        for log in (one for one in objects if one.kind == LOG):
-            content = read_object(log)
-            assert content is not None
-            assert (content.first_offset, content.faulty) == (at, "")
-            at = (content.last_offset or 0) + 1
-        assert at == local_start > 0
+        assert end_of([one for one in objects if one.kind == LOG]) == local_start > 0

@@ -9,44 +9,17 @@ from typing import Any
 
 import pytest
 
-from harness.clusters import Cluster
-from harness.kafka.settings.tier_settings import ORDERS
 from harness.kafka.storage.local_tier import LOG, objects_of, read_object
-from harness.model.scenario.scenario import ClusterShape, Producer, Topic
-from suites.gate.playing import Play, running
+from harness.model.scenario.scenario import ClusterShape
+from suites.gate.playing import Play
+from suites.gate.tier.far_topic import BULK, FAR, REPLAY, TIERED, acks, heal, store
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 SHAPE = ClusterShape(tier="local", tier_faults=True)
-SMALL = {"remote.storage.enable": "true", "segment.bytes": "1048576", "local.retention.bytes": "1"}
-TOPICS = (Topic(name="far", partitions=1, config=SMALL, assignment=((1, 2, 3),)),)
-PRODUCERS = (Producer(name="bulk", topics=("far",), value_bytes=4000, rate_per_s=1000),)
-WHOLE = ("tiered", {"do": "wait_tiered"})
+TOPICS, PRODUCERS = (FAR,), (BULK,)
 HALF = {"do": "tier_errors", "ops": ["copy"], "share": 0.5, "half": True}
 UNASKED = "no broker has asked the remote tier for such an operation since then"
-
-
-@pytest.fixture(scope="module")
-def cluster(backend: str) -> Iterator[Cluster]:
-    with running(backend, SHAPE) as started:
-        yield started
-    assert not started.directory.exists()
-
-
-@pytest.fixture
-def play(cluster: Cluster, play: Play) -> Iterator[Play]:
-    yield play
-    assert cluster.unexpected_exits() == []
-    assert cluster.tier_store is not None
-    assert list((cluster.tier_store / ORDERS).iterdir()) == []
-
-
-def heal(fault: str) -> tuple[str, dict[str, Any]]:
-    return f"heal_{fault}", {"do": "heal", "fault": fault}
-
-
-def some(records: int = 1000) -> tuple[str, dict[str, Any]]:
-    return f"some_{records}", {"do": "wait_acks", "on": ["far/0"], "records": records}
 
 
 @contextmanager
@@ -70,27 +43,25 @@ def replayed(play: Play) -> Iterator[list[str | None]]:
 
 
 def broken_logs(play: Play) -> list[str]:
-    store = play.stage.cluster.tier_store
-    assert store is not None
-    logs = [read_object(one) for one in objects_of(store, ["far"]) if one.kind == LOG]
+    logs = [read_object(one) for one in objects_of(store(play), ["far"]) if one.kind == LOG]
     return [content.faulty for content in logs if content is not None and content.faulty]
 
 
 def test_half_copies_are_repeated(play: Play) -> None:
-    half, *_ = play(("half", HALF), some(2000), heal("half"), WHOLE)
+    half, *_ = play(("half", HALF), acks(2000), heal("half"), TIERED)
     assert half["effect"]["seen"]["deeds"]["copy stopped half way"] >= 1
     assert half["effect"]["seen"]["brokers"] == [play.stage.partition(("far", 0)).leader]
 
 
 def test_a_half_copy_that_reports_success_stays(play: Play) -> None:
-    play(WHOLE)
+    play(TIERED)
     before = len(broken_logs(play))
-    play(("lies", {**HALF, "share": 1.0, "kept": True}), some(2000), heal("lies"), WHOLE)
+    play(("lies", {**HALF, "share": 1.0, "kept": True}), acks(2000), heal("lies"), TIERED)
     assert len(broken_logs(play)) > before
 
 
 def test_a_slow_copy_is_late_and_complete(play: Play) -> None:
-    slow, *_ = play(("slow", {"do": "tier_slow", "ops": ["copy"], "delay_ms": 300}), some(), heal("slow"), WHOLE)
+    slow, *_ = play(("slow", {"do": "tier_slow", "ops": ["copy"], "delay_ms": 300}), acks(1000), heal("slow"), TIERED)
     assert slow["effect"]["seen"]["deeds"] == {"copy slowed": slow["effect"]["seen"]["deeds"]["copy slowed"]}
 
 
@@ -104,7 +75,7 @@ def test_a_slow_copy_is_late_and_complete(play: Play) -> None:
     ids=["errors", "late", "slow"],
 )
 def test_a_reader_of_the_tier_gets_errors_until_healing(play: Play, step: dict[str, Any]) -> None:
-    play(some(), WHOLE)
+    play(acks(1000), TIERED)
     with replayed(play) as reported:
         fault, *_ = play(("fault", step), heal("fault"))
         assert fault["effect"]["held"]
@@ -123,26 +94,24 @@ def test_a_leader_dies_while_a_copy_is_held(play: Play, at: str) -> None:
         ("kill", {"do": "kill", "node": "same(held)"}),
         ("moved", {"do": "wait_leader_changed", "on": ["far/0"], "since": "kill"}),
         heal("held"),
-        some(),
+        acks(1000),
         heal("kill"),
         ("healthy", {"do": "wait_healthy"}),
-        WHOLE,
+        TIERED,
     )
     assert hold["effect"]["seen"] == {"deeds": {f"copy held {at}": 1}, "brokers": [led]}
     assert kill["resolved"]["nodes"] == [led]
 
 
 def test_a_consumer_that_has_fallen_behind_is_served_from_the_tier(play: Play) -> None:
-    _, _, replay, *_ = play(some(), WHOLE, ("replay", {"do": "replay", "on": ["far/0"]}), some(2000), heal("replay"))
+    _, _, replay, *_ = play(acks(1000), TIERED, REPLAY, acks(2000), heal("replay"))
     assert replay["effect"]["seen"]["far/0"] > 0
     assert replay["resolved"]["below"]["far/0"] > 0
 
 
 def test_a_consumer_gets_no_tiered_record_while_the_tier_fails(play: Play) -> None:
     fails = ("fails", {"do": "tier_errors", "ops": ["fetch"]})
-    said = play.doubt(
-        some(), WHOLE, fails, ("replay", {"do": "replay", "on": ["far/0"]}), heal("replay"), heal("fails")
-    )
+    said = play.doubt(acks(1000), TIERED, fails, REPLAY, heal("replay"), heal("fails"))
     assert "no tiered record of far/0 was read" in said
 
 
@@ -150,20 +119,20 @@ FULL = {"do": "tier_full", "spare_kb": 600}
 
 
 def test_segments_that_do_not_fit_are_copied_when_there_is_space(play: Play) -> None:
-    play(some(), WHOLE)
-    full, *_ = play(("full", FULL), some(2000), heal("full"), some(), WHOLE)
+    play(acks(1000), TIERED)
+    full, *_ = play(("full", FULL), acks(2000), heal("full"), acks(1000), TIERED)
     assert full["effect"]["seen"]["deeds"]["copy stopped where the tier was full"] >= 1
     assert full["effect"]["seen"]["brokers"] == [play.stage.partition(("far", 0)).leader]
 
 
 def test_a_tier_with_enough_space_is_never_full(play: Play) -> None:
     roomy = {**FULL, "spare_kb": 10_000_000}
-    assert UNASKED in play.doubt(some(), ("full", roomy), some(2000), heal("full"))
+    assert UNASKED in play.doubt(acks(1000), ("full", roomy), acks(2000), heal("full"))
 
 
 def test_failing_copies_without_load_have_no_effect(play: Play) -> None:
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
-    assert UNASKED in play.doubt(WHOLE, ("half", HALF), heal("half"))
+    assert UNASKED in play.doubt(TIERED, ("half", HALF), heal("half"))
 
 
 def test_failing_deletions_without_retention_have_no_effect(play: Play) -> None:
@@ -174,4 +143,4 @@ def test_failing_deletions_without_retention_have_no_effect(play: Play) -> None:
 
 
 def test_late_segments_without_a_reader_have_no_effect(play: Play) -> None:
-    assert UNASKED in play.doubt(WHOLE, ("late", {"do": "tier_late", "late_s": 600}), heal("late"))
+    assert UNASKED in play.doubt(TIERED, ("late", {"do": "tier_late", "late_s": 600}), heal("late"))

@@ -2,64 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.kafka.admin.client import AdminView
 from harness.kafka.storage.local_tier import LOG, ROOT, objects_of, read_object
 from harness.model.scenario.scenario import ClusterShape, Producer, Scenario, Topic
 from harness.run.tier_probe import TierProbe
-from suites.gate.playing import Play, running
+from suites.gate.playing import Play
+from suites.gate.tier.far_topic import BULK, FAR, IDLE, TIERED, acks, end_of, heal, store
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 SHAPE = ClusterShape(tier="local")
-SMALL = {"remote.storage.enable": "true", "segment.bytes": "1048576", "local.retention.bytes": "1"}
 TOPICS = (
-    Topic(name="far", partitions=1, config=SMALL, assignment=((1, 2, 3),)),
+    FAR,
     Topic(name="near", partitions=1, assignment=((1, 2, 3),)),
 )
 PRODUCERS = (
-    Producer(name="bulk", topics=("far",), value_bytes=4000, rate_per_s=1000),
+    BULK,
     Producer(name="plain", topics=("near",), rate_per_s=100),
 )
-# After it there are no acks in the last second.
-IDLE = ("idle", {"do": "hold", "seconds": 1.5})
 IDLE_TOO = ("idle_too", IDLE[1])
-WHOLE = ("tiered", {"do": "wait_tiered"})
-SOME = ("some", {"do": "wait_acks", "on": ["far/0"], "records": 2000})
-
-
-@pytest.fixture(scope="module")
-def cluster(backend: str) -> Iterator[Cluster]:
-    with running(backend, SHAPE) as started:
-        yield started
-    assert not started.directory.exists()
-
-
-@pytest.fixture
-def play(cluster: Cluster, play: Play) -> Iterator[Play]:
-    yield play
-    assert cluster.unexpected_exits() == []
-
-
-def store(play: Play) -> Path:
-    found = play.stage.cluster.tier_store
-    assert found is not None
-    return found
 
 
 def damaged(what: str, **more: Any) -> tuple[str, dict[str, Any]]:
     return "damaged", {"do": "damage_object", "of": "far/0", "what": what, **more}
-
-
-def heal(fault: str) -> tuple[str, dict[str, Any]]:
-    return f"heal_{fault}", {"do": "heal", "fault": fault}
 
 
 def test_segments_that_brokers_deleted_are_complete_in_the_tier(play: Play, admin: AdminView, tmp_path: Path) -> None:
@@ -78,13 +49,8 @@ def test_segments_that_brokers_deleted_are_complete_in_the_tier(play: Play, admi
     (local_start,) = {replica.local_log_start for replica in reported.values()}
     assert {replica.log_start for replica in reported.values()} == {0}
     assert {replica.highest_tiered for replica in reported.values()} == {local_start - 1}
-    at = 0
-    for one in (one for one in objects_of(store(play), ["far"]) if one.kind == LOG):
-        content = read_object(one)
-        assert content is not None
-        assert (content.first_offset, content.faulty) == (at, "")
-        at = (content.last_offset or 0) + 1
-    assert at == local_start
+    logs = [one for one in objects_of(store(play), ["far"]) if one.kind == LOG]
+    assert end_of(logs) == local_start
     looks.look("end")
     assert {"tier_objects", "tier_replicas"} <= {path.name for path in (tmp_path / "looks").iterdir()}
 
@@ -92,9 +58,9 @@ def test_segments_that_brokers_deleted_are_complete_in_the_tier(play: Play, admi
 def test_an_outage_of_the_tier_has_an_effect_and_heals(play: Play) -> None:
     outage, *_, caught_up, _ = play(
         ("outage", {"do": "tier_outage"}),
-        ("acks", {"do": "wait_acks", "on": ["far/0"], "records": 1000}),
+        acks(1000),
         heal("outage"),
-        WHOLE,
+        TIERED,
     )
     assert outage["effect"]["seen"]["failed"] == [play.stage.partition(("far", 0)).leader]
     assert caught_up["resolved"]["tiered_below"]["far/0"] > 0
@@ -103,7 +69,7 @@ def test_an_outage_of_the_tier_has_an_effect_and_heals(play: Play) -> None:
 
 def test_an_outage_without_load_has_no_effect(play: Play) -> None:
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
-    said = play.doubt(IDLE, WHOLE, ("outage", {"do": "tier_outage"}), heal("outage"))
+    said = play.doubt(IDLE, TIERED, ("outage", {"do": "tier_outage"}), heal("outage"))
     assert "no partition of the remote tier had acks" in said
 
 
@@ -111,7 +77,7 @@ def test_an_outage_without_load_has_no_effect(play: Play) -> None:
     ("what", "reported"), [("lost", ""), ("flip", "other bytes"), ("cut", ""), ("zero", ""), ("another", "other bytes")]
 )
 def test_a_damaged_object_is_served_differently_until_healing(play: Play, what: str, reported: str) -> None:
-    play(("some", {"do": "wait_acks", "on": ["far/0"], "records": 1000}), WHOLE)
+    play(acks(1000), TIERED)
     (before, *_) = [one for one in objects_of(store(play), ["far"]) if one.kind == LOG]
     was = read_object(before)
     damage, *_ = play(damaged(what), heal("damaged"))
@@ -121,7 +87,7 @@ def test_a_damaged_object_is_served_differently_until_healing(play: Play, what: 
 
 
 def test_no_leader_serves_deleted_objects(play: Play) -> None:
-    play(SOME, WHOLE)
+    play(acks(2000), TIERED)
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     play(IDLE, ("left", {"do": "wait_tiered", "deleted": True}))
     deleted, *_ = play(("deleted", {"do": "delete_objects", "of": "far/0", "segments": 2}))
@@ -140,7 +106,7 @@ def deleting(node: str) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.parametrize("node", ["leader(far/0)", "broker(3)"])
 def test_a_broker_dies_while_it_deletes_segments(play: Play, node: str) -> None:
-    killed, *_ = play(deleting(node), SOME, heal("deleting"), WHOLE)
+    killed, *_ = play(deleting(node), acks(2000), heal("deleting"), TIERED)
     renamed, left = killed["resolved"]["renamed"], killed["resolved"]["left"]
     assert killed["effect"]["seen"]["renamed"] == renamed
     assert renamed
@@ -148,9 +114,9 @@ def test_a_broker_dies_while_it_deletes_segments(play: Play, node: str) -> None:
 
 
 def test_without_load_no_broker_deletes_segments(play: Play) -> None:
-    play(SOME, WHOLE)
+    play(acks(2000), TIERED)
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
-    said = play.doubt(IDLE, WHOLE, IDLE_TOO, deleting("broker(3)"), heal("deleting"))
+    said = play.doubt(IDLE, TIERED, IDLE_TOO, deleting("broker(3)"), heal("deleting"))
     assert "broker 3 was not killed while it deleted segments of far/0" in said
 
 
@@ -164,9 +130,9 @@ def logs(play: Play) -> dict[str, str]:
 
 
 def test_another_folder_gets_the_copies_until_healing(play: Play) -> None:
-    play(SOME, WHOLE)
+    play(acks(2000), TIERED)
     before = logs(play)
-    swapped, *_ = play(SWAPPED, ("in_another", SOME[1]), heal("swapped"), WHOLE)
+    swapped, *_ = play(SWAPPED, acks(2000), heal("swapped"), TIERED)
     after = logs(play)
     assert swapped["effect"]["seen"]["copied"] >= 1
     assert {name: after[name] for name in before} == before
@@ -175,9 +141,9 @@ def test_another_folder_gets_the_copies_until_healing(play: Play) -> None:
 
 
 def test_without_load_nothing_is_copied_into_another_folder(play: Play) -> None:
-    play(SOME, WHOLE)
+    play(acks(2000), TIERED)
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
-    said = play.doubt(IDLE, WHOLE, SWAPPED, heal("swapped"))
+    said = play.doubt(IDLE, TIERED, SWAPPED, heal("swapped"))
     assert "no broker has copied a segment into the other folder" in said
 
 
@@ -185,7 +151,7 @@ OFF = ("off", {"do": "tier_off", "topic": "far"})
 
 
 def test_a_topic_leaves_the_tier_and_returns(play: Play, admin: AdminView) -> None:
-    _, _, off, *_ = play(SOME, WHOLE, OFF, heal("off"), WHOLE)
+    _, _, off, *_ = play(acks(2000), TIERED, OFF, heal("off"), TIERED)
     (event,) = off["events"]
     first = event["before_offset"]
     assert first > 0
@@ -196,9 +162,9 @@ def test_a_topic_leaves_the_tier_and_returns(play: Play, admin: AdminView) -> No
 
 
 def test_leaving_a_tier_without_records_of_its_own_has_no_effect(play: Play) -> None:
-    play(SOME, WHOLE)
+    play(acks(2000), TIERED)
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
-    play(WHOLE)
+    play(TIERED)
     end = max(replica.local_log_start for replica in play.stage.admin.tiered_replicas(["far"]).values())
     play.stage.admin.delete_records({("far", 0): end})
     said = play.doubt(OFF, heal("off"))
@@ -206,15 +172,15 @@ def test_leaving_a_tier_without_records_of_its_own_has_no_effect(play: Play) -> 
 
 
 def test_leaving_the_tier_without_load_has_no_effect(play: Play) -> None:
-    play(SOME, WHOLE)
+    play(acks(2000), TIERED)
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
-    said = play.doubt(IDLE, WHOLE, OFF, heal("off"))
+    said = play.doubt(IDLE, TIERED, OFF, heal("off"))
     assert "far/0 had no acks in the last second" in said
 
 
 def test_an_object_below_the_log_start_offset_is_not_served(play: Play) -> None:
     """The tier deletes an expired object later; until then it is there, and no consumer may read it."""
-    play(SOME, WHOLE)
+    play(acks(2000), TIERED)
     end = play.stage.admin.tiered_replicas(["far"])["far", 0, 1].local_log_start
     play.stage.admin.delete_records({("far", 0): end})
     served = play.stage.admin.fetch("far", 0, 0, 1 << 20)

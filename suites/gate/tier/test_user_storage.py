@@ -18,18 +18,17 @@ from harness.kafka.release.release import resolve
 from harness.kafka.release.tier_jars import with_tier_jars
 from harness.kafka.storage.local_tier import LOG, ROOT, TierObject, objects_of, read_object
 from harness.model.backend import PROCESSES
-from harness.model.scenario.scenario import ClusterShape, Producer, Scenario, Topic
+from harness.model.scenario.scenario import ClusterShape, Scenario
 from harness.model.user_storage import UserStorage
 from harness.run.tier_probe import TierProbe
 from suites.gate.cluster_probes import WITH_TEST_JARS
 from suites.gate.playing import Play, running
+from suites.gate.tier.far_topic import BULK, FAR, acks, heal, store
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(300)]
 
 SHAPE = ClusterShape(tier="user", tier_faults=True)
-SMALL = {"remote.storage.enable": "true", "segment.bytes": "1048576", "local.retention.bytes": "1"}
-TOPICS = (Topic(name="far", partitions=1, config=SMALL, assignment=((1, 2, 3),)),)
-PRODUCERS = (Producer(name="bulk", topics=("far",), value_bytes=4000, rate_per_s=1000),)
+TOPICS, PRODUCERS = (FAR,), (BULK,)
 
 
 @pytest.fixture(scope="module")
@@ -63,23 +62,18 @@ def test_its_objects_are_found_unchanged_and_deleted_ones_are_missing(
     play: Play, looks: TierProbe, theirs: Path
 ) -> None:
     half = {"do": "tier_errors", "ops": ["copy"], "share": 0.3}
-    play(("errors", half), ("some", {"do": "wait_acks", "on": ["far/0"], "records": 3000}), ("heal_errors", HEAL))
+    play(("errors", half), acks(3000), heal("errors"))
     assert looks.filled(5).ok
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     settled = looks.at_rest()
     assert settled.ok, settled.last_seen
-    store = play.stage.cluster.tier_store
-    assert store is not None
     looks.look("healed")
-    there, found = objects_of(theirs, ["far"]), objects_of(store, ["far"])
+    there, found = objects_of(theirs, ["far"]), objects_of(store(play), ["far"])
     assert len([one for one in there if one.kind == LOG]) >= 5
     assert held(found) == held(there)
     assert all((content := read_object(one)) is not None and not content.faulty for one in found)
     one = next(one for one in there if one.kind == LOG)
     one.path.unlink()
     looks.look("end")
-    assert held(objects_of(store, ["far"])) == held(objects_of(theirs, ["far"]))
+    assert held(objects_of(store(play), ["far"])) == held(objects_of(theirs, ["far"]))
     assert (theirs / ROOT).is_dir()
-
-
-HEAL = {"do": "heal", "fault": "errors"}
