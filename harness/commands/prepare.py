@@ -16,8 +16,8 @@ from harness.clusters import Releases
 from harness.commands.options import GateOptions
 from harness.kafka.release.cache import default_cache
 from harness.kafka.release.go_tool import S3_TOOL, TOXIPROXY_TOOL, go_tool
-from harness.kafka.release.own_clients import CLIENTS, equip_clients
-from harness.kafka.release.own_streams import STREAMS, equip_streams
+from harness.kafka.release.java_clients import CLIENTS, equip_clients
+from harness.kafka.release.kafka_streams import STREAMS, equip_streams
 from harness.kafka.release.preparation import Preparation
 from harness.kafka.release.release import Release
 from harness.kafka.release.tier_needs import asked, equip, equipped
@@ -68,8 +68,8 @@ def needs_of(scenario: Scenario) -> set[str]:
     """The needs of a scenario beside the tested brokers: kinds of remote storage, clients, an older release."""
     return {
         *asked(scenario.shape),
-        *([CLIENTS] if scenario.own_clients else []),
-        *([STREAMS] if scenario.own_streams else []),
+        *([CLIENTS] if scenario.java_clients else []),
+        *([STREAMS] if scenario.kafka_streams else []),
         *([scenario.shape.starts_on] if scenario.shape.starts_on else []),
     }
 

@@ -10,6 +10,7 @@ from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.kafka.admin.client import AdminView
 from harness.kafka.storage.segment_scan import lineages_of, scrub
+from harness.model.place import Place
 from harness.workload.drain.replica_reads import Copy
 
 
@@ -21,15 +22,15 @@ def observer(cluster: Cluster) -> AdminView:
     )
 
 
-def copies_of(snapshot: Mapping[str, Any], joints: Mapping[tuple[str, int], Sequence[int]] | None = None) -> list[Copy]:
-    """Every partition of a snapshot, with the log range of each replica that answered. joints: see `Copy`, by place."""
+def copies_of(snapshot: Mapping[str, Any], starts: Mapping[Place, Sequence[int]] | None = None) -> list[Copy]:
+    """Every partition of a snapshot, with the log range of each replica that answered. starts: see `Copy`."""
     return [
         Copy(
             topic=row["topic"],
             partition=row["partition"],
             leader=row["leader"],
             logs={log["broker"]: (log["log_start"], log["log_end"]) for log in row["logs"]},
-            joints=tuple((joints or {}).get((row["topic"], row["partition"]), ())),
+            segment_starts=tuple((starts or {}).get((row["topic"], row["partition"]), ())),
         )
         for row in snapshot["partitions"]
     ]

@@ -142,7 +142,7 @@ class _Record:
 
     def write(self, *, finished: bool) -> None:
         floors = self.scenario.floors
-        secured = tls_probe.evidence(self.listeners, self.access.ways) if self.access.settings else None
+        secured = tls_probe.evidence(self.listeners, self.access.traffic) if self.access.settings else None
         self.bundle.document(
             "run.json",
             {
@@ -298,7 +298,7 @@ def _settle_and_drain(
     plan = DrainPlan(
         bootstrap=_observer_bootstrap(record),
         targets=load.targets,
-        copies=broker_state.copies_of(record.snapshots[-1], tier.joints()),
+        copies=broker_state.copies_of(record.snapshots[-1], tier.segment_starts()),
         run=record.task.run,
         seed=record.task.seed,
         access=record.access,

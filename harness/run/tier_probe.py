@@ -87,7 +87,7 @@ class TierProbe:
         if name == END:
             self._write_metadata(known, self._metadata())
 
-    def joints(self) -> dict[Place, list[int]]:
+    def segment_starts(self) -> dict[Place, list[int]]:
         """Offsets by partition at which a copied segment or the local log of a replica begins, in ascending order.
 
         With a storage of the user, they are those of the last `look`.

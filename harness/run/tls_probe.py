@@ -15,7 +15,7 @@ from harness.clusters import Cluster
 from harness.kafka.admin.wire import Connection
 from harness.kafka.settings.tls import BETWEEN_BROKERS, MECHANISM, PROTOCOL
 from harness.model.secured import ANSWERED, REFUSED, UNANSWERED
-from harness.workload.access import Ways
+from harness.workload.access import TrafficByProtocol
 
 _ANSWER_S: Final = 10.0
 _POLL_S: Final = 0.1
@@ -26,20 +26,20 @@ Answer = tuple[str, str]  # REFUSED, ANSWERED or UNANSWERED, and the text of the
 def look(cluster: Cluster) -> list[dict[str, Any]]:
     """A row for each listener: its protocol, and its answers to a plaintext client and to a wrong password."""
     settings = cluster.client_settings()
-    ways = [cluster.bootstrap(), cluster.bootstrap_isolated()]
-    listeners = [pair for way in ways if way for pair in zip(cluster.brokers, way.split(","), strict=True)]
+    addresses = [cluster.bootstrap(), cluster.bootstrap_isolated()]
+    listeners = [pair for each in addresses if each for pair in zip(cluster.brokers, each.split(","), strict=True)]
     with ThreadPoolExecutor(len(listeners), thread_name_prefix="secured") as pool:
         return list(pool.map(lambda at: _listener(at[0], at[1], settings), listeners))
 
 
-def evidence(listeners: list[dict[str, Any]], ways: Ways) -> dict[str, Any]:
+def evidence(listeners: list[dict[str, Any]], traffic: TrafficByProtocol) -> dict[str, Any]:
     """The `secured` of run.json."""
     return {
         "protocol": PROTOCOL,
         "mechanism": MECHANISM,
         "between_brokers": BETWEEN_BROKERS,
         "listeners": listeners,
-        "clients": ways.seen(),
+        "clients": traffic.seen(),
     }
 
 

@@ -11,7 +11,7 @@ from harness.model.verdict import Doubt
 from harness.verify.checks import tier_coverage, tls
 from harness.verify.checks.commit_regressed import asks_for_groups, never_decided
 from harness.verify.checks.recovery import excusable, settled
-from harness.verify.checks.shared import undrained
+from harness.verify.checks.share_groups import undrained
 from harness.verify.checks.unavailable import excusable_silence
 from harness.verify.completeness import evidence_gaps
 from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, place_of, places_of
@@ -20,7 +20,7 @@ from harness.verify.engine.counts import Counts
 from harness.verify.engine.rows import NOT_READ, UNJUDGED, UNPROCESSED, UNSHARED
 from harness.verify.excuses.excuses import without_lineage
 from harness.verify.excuses.topics_deleted import deleted
-from harness.verify.progress import progress
+from harness.verify.work_done import work_done
 
 Runs = Sequence[Mapping[str, Any]]
 
@@ -36,7 +36,7 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
             )
         )
         return list(dict.fromkeys(found))
-    found += [*progress(case, counts), *_reading(case, counts, runs), *_cluster(case, counts)]
+    found += [*work_done(case, counts), *_reading(case, counts, runs), *_cluster(case, counts)]
     found += _lookups(counts)
     found += excusable_silence(case, counts.waits.stalls)
     found += tls.doubts(case)

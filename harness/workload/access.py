@@ -15,7 +15,7 @@ _PLAIN: Final = "plaintext"  # the statistics of librdkafka name no protocol the
 _LOGICAL: Final = "logical"
 
 
-class Ways:
+class TrafficByProtocol:
     """Bytes that each client sent and received, by security protocol, from the client's statistics. Thread-safe."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Access:
     """`settings`: settings of librdkafka for clients that write or read records; empty for plaintext listeners."""
 
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    ways: Ways = field(default_factory=Ways)
+    traffic: TrafficByProtocol = field(default_factory=TrafficByProtocol)
 
     def of(self, client: str) -> dict[str, Any]:
         """Settings for a client that uses its statistics for nothing else."""
@@ -55,7 +55,7 @@ class Access:
     def note(self, client: str, statistics: str) -> None:
         """Takes the statistics of a client that has its own `stats_cb`."""
         if self.settings:
-            self.ways.note(client, statistics)
+            self.traffic.note(client, statistics)
 
 
 def bytes_by_protocol(statistics: str) -> dict[str, int]:

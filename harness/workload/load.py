@@ -318,7 +318,7 @@ class Load:
                 return processor.lag(acked)
         return group_lag(self._crashing_members(group), acked, committed=committed)
 
-    def let_die(self, group: str, records: int) -> Death:
+    def crash_member(self, group: str, records: int) -> Death:
         """Orders the death of a group's only member, or of one member of a share group, while it holds `records`."""
         return self._crashing_members(group)[0].die(records)
 
@@ -330,7 +330,7 @@ class Load:
         """The readers of a group by name, including those that have left it for a while."""
         return {n: r for n, r in self._readers.items() if isinstance(r, CrashingReader) and r.spec.group == group}
 
-    def let_process_and_die(self, group: str, at: Moment, records: int, *, zombie: bool) -> ProcessorDeath:
+    def crash_processor(self, group: str, at: Moment, records: int, *, zombie: bool) -> ProcessorDeath:
         """Orders the death of a group's processor at a moment of its work on `records` records."""
         (processor,) = [p for p in self._processors().values() if p.plan.group == group]
         return processor.die(ProcessorDeath(at=at, records=records, zombie=zombie))

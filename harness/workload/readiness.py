@@ -25,9 +25,9 @@ def segment_bytes_of(scenario: Scenario) -> dict[str, int]:
 
 def check(scenario: Scenario, java: JavaClients | None) -> None:
     """Raises BadInput where the clients of a scenario cannot do what the scenario declares."""
-    if java is None and scenario.own_clients:
+    if java is None and scenario.java_clients:
         raise BadInput(f"scenario {scenario.name} has the release's own Java clients, and they were not made ready")
-    if scenario.own_streams and not (java and java.streams):
+    if scenario.kafka_streams and not (java and java.streams):
         raise BadInput(f"scenario {scenario.name} has the release's own Kafka Streams, and it was not made ready")
     groups = {reader.group for reader in scenario.readers}
     for producer in scenario.producers:

@@ -8,7 +8,7 @@ from typing import Final
 
 from harness import clusters, scenarios
 from harness.kafka.release.cache import default_cache
-from harness.kafka.release.own_clients import with_own_clients
+from harness.kafka.release.java_clients import with_java_clients
 from harness.kafka.release.release import Release, resolve
 from harness.model.contract.contract import contract_of
 from harness.model.errors import HarnessFailure
@@ -32,7 +32,7 @@ def drive_base(out: Path, kafka: str | None, maven_repo: str | None, say: Callab
     """
     scenario = scenarios.load(str(SCENARIO))
     release = resolve(kafka, maven_repo=maven_repo, cache=default_cache(), progress=say)
-    release = with_own_clients(release, maven_repo=maven_repo, cache=default_cache(), progress=say)
+    release = with_java_clients(release, maven_repo=maven_repo, cache=default_cache(), progress=say)
     unfit = ""
     for attempt in range(1, TRIES_MAX + 1):
         driven = _driven(_task(scenario, release, out / f"{scenario.name}-{attempt}"), release, say)

@@ -61,7 +61,7 @@ class ProcessorDies(Fault):
 
     @contextmanager
     def active(self, context: StepContext) -> Iterator[Injection]:
-        death = context.load.let_process_and_die(self.group, self.at, self.records, zombie=self.zombie)
+        death = context.load.crash_processor(self.group, self.at, self.records, zombie=self.zombie)
         try:
             yield Injection(resolved={"records": self.records}, probe=lambda: self._effect(death))
         finally:

@@ -46,7 +46,7 @@ class ReaderDies(Fault):
 
     @contextmanager
     def active(self, context: StepContext) -> Iterator[Injection]:
-        death = context.load.let_die(self.group, self.records)
+        death = context.load.crash_member(self.group, self.records)
 
         def probe() -> EffectProof:
             if death.refused:

@@ -49,9 +49,9 @@ class Release:
     place: the directory or tarball on this machine that the build was taken from.
     file_storage, tier_jars, s3_jars, faulty_storage: jars for clusters with a remote tier in a folder, with Kafka's
     LocalTieredStorage, in S3, and with a tier that can be made to fail. user_storage, storage_reader: the user's own
-    storage manager, and the class that reads its content. own_clients, own_streams: the classpath of the release's Java
-    clients and of its Kafka Streams, the class that drives them first. All of these are added later, when a scenario
-    needs them.
+    storage manager, and the class that reads its content. java_clients, kafka_streams: the classpath of the release's
+    Java clients and of its Kafka Streams, the class that drives them first. All of these are added later, when a
+    scenario needs them.
     """
 
     version: str
@@ -67,8 +67,8 @@ class Release:
     s3_jars: tuple[Path, ...] = ()
     user_storage: UserStorage | None = None
     storage_reader: Path | None = None
-    own_clients: tuple[Path, ...] = ()
-    own_streams: tuple[Path, ...] = ()
+    java_clients: tuple[Path, ...] = ()
+    kafka_streams: tuple[Path, ...] = ()
 
     def line(self) -> str:
         """The chosen release in one line, which is the first line that a command prints."""

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from harness.kafka.release.cache import Progress
-from harness.kafka.release.own_storages import with_faulty_storage, with_file_storage, with_s3_storage
 from harness.kafka.release.release import Release
+from harness.kafka.release.storage_plugins import with_faulty_storage, with_file_storage, with_s3_storage
 from harness.kafka.release.tier_jars import with_tier_jars
 from harness.kafka.release.user_tier import with_user_storage
 from harness.kafka.settings.tier_settings import SINCE

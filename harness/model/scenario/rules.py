@@ -86,7 +86,7 @@ def check(scenario: Scenario, where: str) -> None:
         _way_in(reader, scenario.shape, f"{where}: readers.{reader.name}")
     for admin in scenario.admin:
         _admin(admin, scenario.shape, f"{where}: admin.{admin.name}")
-    if scenario.shape.secure and scenario.own_clients:
+    if scenario.shape.secure and scenario.java_clients:
         raise BadInput(f'{where}: client = "java" cannot use a secure cluster yet; remove one of the two')
     _steps(scenario, where)
     _since(scenario, where)

@@ -335,12 +335,12 @@ class Scenario:
         return tuple(sorted(group for group in readers | processors | carried if group))
 
     @builtins.property
-    def own_clients(self) -> bool:
+    def java_clients(self) -> bool:
         """Whether a client of it is the release's own."""
         return any(p.client in (JAVA, STREAMS) for p in self.producers) or any(r.client == JAVA for r in self.readers)
 
     @builtins.property
-    def own_streams(self) -> bool:
+    def kafka_streams(self) -> bool:
         """Whether a processor of it is an application of the release's own Kafka Streams."""
         return any(p.client == STREAMS for p in self.producers)
 

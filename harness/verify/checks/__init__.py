@@ -24,7 +24,7 @@ from harness.verify.checks.processed import processed
 from harness.verify.checks.read_from import read_from
 from harness.verify.checks.reordered import reordered
 from harness.verify.checks.replica_divergence import replica_divergence
-from harness.verify.checks.shared import shared
+from harness.verify.checks.share_groups import share_groups
 from harness.verify.checks.skipped_read import skipped_read
 from harness.verify.checks.torn_transaction import torn_transaction
 from harness.verify.checks.vanished import vanished
@@ -59,5 +59,5 @@ CHECKS: Final[dict[str, Check]] = {
     "epoch_lookup": lambda of: epoch_lookup(of.given),
     "commit_regressed": lambda of: commit_regressed(of.drill),
     "processed": lambda of: processed(of.given),
-    "shared": lambda of: shared(of.given),
+    "share_groups": lambda of: share_groups(of.given),
 }

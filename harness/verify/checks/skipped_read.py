@@ -6,7 +6,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
-from harness.verify.checks.shared import members
+from harness.verify.checks.share_groups import members
 from harness.verify.engine.compare import Compared
 from harness.verify.engine.prepared import at_place
 from harness.verify.engine.rows import found

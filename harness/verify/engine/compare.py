@@ -108,7 +108,7 @@ def _members(case: Case) -> list[tuple[str, str]]:
     """
     if not case.run.get("groups_resume"):
         return []
-    # Members of a share group receive records in no order: see checks.shared.
+    # Members of a share group receive records in no order: see checks.share_groups.
     shares = {share.group for share in case.contract.shares.values()}
     readers = [r for r in case.scenario.get("readers") or [] if r.get("group") and r["group"] not in shares]
     readers = [r for r in readers if r.get("protocol") != SHARE]

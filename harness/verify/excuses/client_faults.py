@@ -32,8 +32,8 @@ def explained(rows: DataFrame, given: Prepared) -> DataFrame:
     The row's own copy is at `offset`, the one that it is compared with at `other`. Without batch headers nothing is
     explained, and nothing that the release's own client sent.
     """
-    own_clients = given.streams.where(is_own_client()).select(BUNDLE, "stream", F.lit(True).alias("own_client"))
-    rows = rows.join(F.broadcast(own_clients), [BUNDLE, "stream"], "left")
+    java_clients = given.streams.where(is_own_client()).select(BUNDLE, "stream", F.lit(True).alias("own_client"))
+    rows = rows.join(F.broadcast(java_clients), [BUNDLE, "stream"], "left")
     # An application that processes twice is not a client that sends twice: its `other` is an offset elsewhere.
     ours = F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value) & ~F.col("reason").startswith("processed")
     twice = rows.where(ours)

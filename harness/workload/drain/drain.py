@@ -201,7 +201,9 @@ def write_sentinels(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers) -> 
     for copy in plan.copies:
         producer.queue(copy.place, 1)
     give_up_at = time.monotonic() + PROTOCOL_S
-    while plan.access.settings and not plan.access.ways.of(producer_name(SENTINEL)) and time.monotonic() < give_up_at:
+    while (
+        plan.access.settings and not plan.access.traffic.of(producer_name(SENTINEL)) and time.monotonic() < give_up_at
+    ):
         producer.poll(0.1)  # the statistics show the protocol that it used, twice a second
     producer.close(SENTINEL_DEADLINE_S)
     ledger.close()

@@ -41,13 +41,13 @@ _NO_BROKER: Final = -1  # in statistics: no broker serves the partition now
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Copy:
-    """One partition after healing. `logs`: (log start, log end) by broker; `joints`: the `starts` of `GapDetector`."""
+    """One partition after healing. logs: (log start, log end) by broker. segment_starts: as for `GapDetector`."""
 
     topic: str
     partition: int
     leader: int
     logs: Mapping[int, tuple[int, int]]
-    joints: tuple[int, ...] = ()
+    segment_starts: tuple[int, ...] = ()
 
     @property
     def place(self) -> Place:
@@ -131,7 +131,7 @@ class CopyReader:
         self._jumps = Jumps()
         # A follower may learn of a copied segment later than the leader, so its gap must last longer.
         after_s = offset_gaps.GAP_AFTER_S if broker is None else 2 * offset_gaps.GAP_AFTER_S
-        self._gaps = offset_gaps.GapDetector({copy.place: copy.joints for copy in copies}, after_s)
+        self._gaps = offset_gaps.GapDetector({copy.place: copy.segment_starts for copy in copies}, after_s)
         self._skipping: dict[Place, tuple[int, int]] = {}  # the gap after which a read tries to continue
         self._ended: set[Place] = set()
         replica = "leader" if broker is None else f"replica-{broker}"

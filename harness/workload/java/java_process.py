@@ -23,9 +23,9 @@ from typing import IO, Any, Final
 
 from confluent_kafka import KafkaException, TopicPartition
 
-from harness.kafka.release import own_streams
+from harness.kafka.release import kafka_streams
 from harness.kafka.release.java import find_java
-from harness.kafka.release.own_clients import MAIN
+from harness.kafka.release.java_clients import MAIN
 from harness.kafka.release.release import Release
 from harness.model.outcome import JAVA_CLIENTS
 
@@ -63,15 +63,15 @@ class JavaClients:
 
     def of_streams(self) -> JavaClients:
         """The same with the classpath and main class of the Kafka Streams application."""
-        return replace(self, classpath=self.streams, main=own_streams.MAIN)
+        return replace(self, classpath=self.streams, main=kafka_streams.MAIN)
 
 
 def clients_of(release: Release) -> JavaClients | None:
     """The clients of a release; None if they were not requested."""
-    if not release.own_clients:
+    if not release.java_clients:
         return None
     executable = find_java(release.version).executable
-    return JavaClients(release.version, executable, release.own_clients, release.own_streams)
+    return JavaClients(release.version, executable, release.java_clients, release.kafka_streams)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from harness.kafka.release.cache import Cache, default_cache
 from harness.kafka.release.java import find_java
 from harness.kafka.release.java_compiler import API, compiled
 from harness.kafka.release.maven import KAFKA_GROUP
-from harness.kafka.release.own_storages import FILE
 from harness.kafka.release.pom import Dependency
 from harness.kafka.release.published import fetched
 from harness.kafka.release.release import Release
+from harness.kafka.release.storage_plugins import FILE
 from harness.kafka.storage.local_tier import LOG, ROOT, objects_of
 from harness.model.scenario.scenario import ClusterShape, Producer, RemoteTier, Transactions
 from suites.gate.cluster_probes import RELEASE, RELEASES, WITH_TEST_JARS

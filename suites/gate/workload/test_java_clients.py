@@ -20,7 +20,7 @@ from harness import clusters
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.kafka.release.cache import default_cache
-from harness.kafka.release.own_clients import with_own_clients
+from harness.kafka.release.java_clients import with_java_clients
 from harness.kafka.release.release import resolve
 from harness.model.scenario.scenario import ClusterShape, Producer, Reader, Scenario, Topic, Transactions
 from harness.model.waiting import wait_for
@@ -56,7 +56,7 @@ def version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def java(version: str) -> JavaClients:
     release = resolve(version, maven_repo=None, cache=default_cache(), progress=print)
-    release = with_own_clients(release, maven_repo=None, cache=default_cache(), progress=print)
+    release = with_java_clients(release, maven_repo=None, cache=default_cache(), progress=print)
     found = clients_of(release)
     assert found is not None
     return found

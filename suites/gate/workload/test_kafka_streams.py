@@ -15,7 +15,7 @@ from harness import clusters
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.kafka.release.cache import default_cache
-from harness.kafka.release.own_streams import with_own_streams
+from harness.kafka.release.kafka_streams import with_kafka_streams
 from harness.kafka.release.release import resolve
 from harness.model.scenario.scenario import (
     ClusterShape,
@@ -47,7 +47,7 @@ def version(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def java(version: str) -> JavaClients:
     release = resolve(version, maven_repo=None, cache=default_cache(), progress=print)
-    found = clients_of(with_own_streams(release, maven_repo=None, cache=default_cache(), progress=print))
+    found = clients_of(with_kafka_streams(release, maven_repo=None, cache=default_cache(), progress=print))
     assert found is not None
     return found
 
@@ -85,7 +85,7 @@ def played(java: JavaClients, cluster: Cluster, folder: Path, commits: str, mome
         _some(load, given)
         for moment in moments:
             _caught_up(load, f"copies_{commits}")
-            deaths.append(load.let_process_and_die(f"copies_{commits}", moment, 40, zombie=False))
+            deaths.append(load.crash_processor(f"copies_{commits}", moment, 40, zombie=False))
             _some(load, given)
             wait_for(lambda: deaths[-1].between, until=bool, deadline_s=30, what=f"a death at {moment}")
         _caught_up(load, f"copies_{commits}")

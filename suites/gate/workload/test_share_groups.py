@@ -15,7 +15,7 @@ from harness import clusters
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.kafka.release.cache import default_cache
-from harness.kafka.release.own_clients import with_own_clients
+from harness.kafka.release.java_clients import with_java_clients
 from harness.kafka.release.release import Release, resolve
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape, Producer, Reader, Scenario, Topic
@@ -49,7 +49,7 @@ SCENARIO = Scenario(
 @pytest.fixture(scope="module")
 def release() -> Release:
     found = resolve(RELEASE, maven_repo=None, cache=default_cache(), progress=print)
-    return with_own_clients(found, maven_repo=None, cache=default_cache(), progress=print)
+    return with_java_clients(found, maven_repo=None, cache=default_cache(), progress=print)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_every_record_is_accepted_or_archived_although_a_member_dies(
             wait_for(
                 lambda: load.unserved_since(mark), until=lambda lacking: not lacking, deadline_s=60, what="members"
             )
-            death = load.let_die("jobs", 1)
+            death = load.crash_member("jobs", 1)
             wait_for(lambda: death.between, until=bool, deadline_s=30, what="a member to die with unanswered records")
             acked = load.highest_acked()
             wait_for(

@@ -73,8 +73,8 @@ def test_all_records_are_written_and_read_over_tls_also_after_the_death_of_a_bro
     bundle.close()
     assert [row for row in reads if not row["reached"]] == []
     drained = [*{row["reader"] for row in reads}, "producer sentinel"]
-    assert unproven(evidence(look(cluster), access.ways), cluster.brokers, drained) == []
-    lived = load._access.ways  # type: ignore[attr-defined]
+    assert unproven(evidence(look(cluster), access.traffic), cluster.brokers, drained) == []
+    lived = load._access.traffic  # type: ignore[attr-defined]
     assert (
         unproven(evidence(look(cluster), lived), cluster.brokers, ["producer plain", "reader apart", "reader grouped"])
         == []
@@ -93,14 +93,14 @@ def test_the_statistics_of_a_client_on_the_plain_listener_are_no_proof(
     consumer.subscribe(["plain"])
     try:
         wait_for(
-            lambda: (consumer.consume(100, 0.2), plain.ways.of("spy"))[1],
+            lambda: (consumer.consume(100, 0.2), plain.traffic.of("spy"))[1],
             until=bool,
             deadline_s=20,
             what="statistics of a client",
         )
     finally:
         consumer.close()
-    reported = evidence(look(cluster), plain.ways)
+    reported = evidence(look(cluster), plain.traffic)
     assert unproven(reported, cluster.brokers, ["spy"]) == [
         "the statistics of client spy show no sasl_ssl",
         "client spy also used plaintext",

@@ -94,7 +94,7 @@ def test_joints_are_where_a_copy_or_a_local_log_begins(tmp_path: Path) -> None:
     brokers = Brokers(tmp_path, (40,))
     store(brokers, b"", base=20)
     store(brokers, b"", base=0)
-    assert looks(brokers, reported(9, 40)).joints() == {("far", 0): [0, 20, 40]}
+    assert looks(brokers, reported(9, 40)).segment_starts() == {("far", 0): [0, 20, 40]}
 
 
 @pytest.mark.parametrize("highest", [39, None])

@@ -202,7 +202,7 @@ def test_connections_are_counted_by_protocol() -> None:
     assert bytes_by_protocol(statistics) == {"sasl_ssl": 33, "plaintext": 5}
     access = Access({"security.protocol": "SASL_SSL"})
     access.of("me")["stats_cb"](statistics)
-    assert access.ways.seen() == {"me": {"sasl_ssl": 33, "plaintext": 5}}
+    assert access.traffic.seen() == {"me": {"sasl_ssl": 33, "plaintext": 5}}
 
 
 SAID = "the listener h:1 of broker 1 did not refuse a request without TLS"
@@ -279,5 +279,5 @@ def test_clients_with_one_name_report_their_connections_separately(tmp_path: Pat
     reader._settings()["stats_cb"](STATISTICS)
     producer.close(0.1)
     bundle.close()
-    assert access.ways.seen() == {producer_name("one"): {"sasl_ssl": 7}, reader_name("one"): {"sasl_ssl": 7}}
+    assert access.traffic.seen() == {producer_name("one"): {"sasl_ssl": 7}, reader_name("one"): {"sasl_ssl": 7}}
     assert reader._settings()["security.protocol"] == "SASL_SSL"

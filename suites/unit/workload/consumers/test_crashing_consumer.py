@@ -174,7 +174,7 @@ class Load:
     def __init__(self, **death: Any) -> None:
         self.death = Death(2, **death)
 
-    def let_die(self, group: str, records: int) -> Death:
+    def crash_member(self, group: str, records: int) -> Death:
         assert (group, records) == ("g", 2)
         return self.death
 

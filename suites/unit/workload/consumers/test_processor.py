@@ -92,7 +92,7 @@ class Load:
         self.reported = death
         self.death: ProcessorDeath | None = None
 
-    def let_process_and_die(self, group: str, at: Any, records: int, *, zombie: bool) -> ProcessorDeath:
+    def crash_processor(self, group: str, at: Any, records: int, *, zombie: bool) -> ProcessorDeath:
         assert (group, records) == ("w", 2)
         self.death = ProcessorDeath(at=at, records=records, zombie=zombie, **self.reported)
         return self.death

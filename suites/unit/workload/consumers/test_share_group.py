@@ -16,7 +16,7 @@ from harness.faults.steps.registry import check_steps
 from harness.kafka.admin import share_groups
 from harness.kafka.admin.share_groups import ShareOffset
 from harness.kafka.messages import DescribeShareGroupOffsetsResponse as Answer
-from harness.kafka.release import own_clients
+from harness.kafka.release import java_clients
 from harness.kafka.release.release import Release
 from harness.model.contract.contract import contract_from_dict, contract_of
 from harness.model.errors import BadInput
@@ -130,11 +130,11 @@ def test_the_share_consumer_is_compiled_only_for_releases_that_have_it(
 
     def note(*_: Any, also: Any, **__: Any) -> Any:
         compiled.extend(path.name for path in also)
-        return own_clients.DRIVER
+        return java_clients.DRIVER
 
-    monkeypatch.setattr(own_clients, "compiled", note)
+    monkeypatch.setattr(java_clients, "compiled", note)
     release = Release(version, "c", "s", ())
-    own_clients.with_own_clients(release, maven_repo=None, cache=own_clients.DRIVER.parent, progress=print)
+    java_clients.with_java_clients(release, maven_repo=None, cache=java_clients.DRIVER.parent, progress=print)
     assert ("ClientShare.java" in compiled) is has
 
 
@@ -277,7 +277,7 @@ def test_a_member_lives_on_after_its_death_is_called_off() -> None:
 
 def test_the_step_reports_the_offsets_with_which_the_member_died() -> None:
     death = Death(2)
-    stage = context_on(SimpleNamespace(acks_ago_s=0.0), let_die=lambda group, records: death)
+    stage = context_on(SimpleNamespace(acks_ago_s=0.0), crash_member=lambda group, records: death)
     with ReaderDies(group="jobs", records=2).active(stage) as injected:
         assert not injected.probe().held
         death.between = {("t", 0): (3, 5)}

@@ -200,7 +200,7 @@ def read_with_gap(
     Also returns the offsets that it assigned.
     """
     monkeypatch.setattr(offset_gaps, "GAP_AFTER_S", 0.0)
-    copies = [replace(COPY, joints=(5, 20, 30))]
+    copies = [replace(COPY, segment_starts=(5, 20, 30))]
     copy = CopyReader(CONTEXT, copies, {}, isolation="read_committed", broker=broker, timeouts=ReadTimeouts())
     consumer = Scripted(copy)
     observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
@@ -245,9 +245,9 @@ def test_the_read_of_a_follower_ends_before_a_gap(monkeypatch: pytest.MonkeyPatc
     assert "is stuck at offset 7 of 42 before a gap in the log" in (copy.reads[PLACE].stuck_reason or "")
 
 
-def unreadable(offset: int, *, joints: tuple[int, ...] = (5, 20, 30), times: int = 1) -> CopyReader:
+def unreadable(offset: int, *, segment_starts: tuple[int, ...] = (5, 20, 30), times: int = 1) -> CopyReader:
     """A read at offset 7; its leader fails `times` times to read an offset."""
-    copies = [replace(COPY, joints=joints)]
+    copies = [replace(COPY, segment_starts=segment_starts)]
     copy = CopyReader(CONTEXT, copies, {}, isolation="read_committed", broker=None, timeouts=ReadTimeouts())
     observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
     copy.reads[PLACE].position = 7
@@ -258,7 +258,7 @@ def unreadable(offset: int, *, joints: tuple[int, ...] = (5, 20, 30), times: int
 
 
 @pytest.mark.parametrize(
-    ("offset", "joints", "over"),
+    ("offset", "segment_starts", "over"),
     [
         (7, (5, 20, 30), {PLACE: (7, 20)}),
         (7, (5, 7, 20), {}),  # a part of the log starts there: it exists, and cannot be read
@@ -267,12 +267,12 @@ def unreadable(offset: int, *, joints: tuple[int, ...] = (5, 20, 30), times: int
     ],
 )
 def test_an_unreadable_offset_is_a_gap_only_if_no_part_of_the_log_starts_there(
-    offset: int, joints: tuple[int, ...], over: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
+    offset: int, segment_starts: tuple[int, ...], over: dict[Any, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(offset_gaps, "GAP_AFTER_S", 0.0)
-    assert unreadable(offset, joints=joints)._skipping == over
+    assert unreadable(offset, segment_starts=segment_starts)._skipping == over
     # Repeated errors do not make it skip the next part as well.
-    assert unreadable(offset, joints=joints, times=3)._skipping == over
+    assert unreadable(offset, segment_starts=segment_starts, times=3)._skipping == over
 
 
 def test_an_offset_that_is_unreadable_for_a_moment_is_no_gap() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.kafka.release import own_clients
+from harness.kafka.release import java_clients
 from harness.kafka.release.release import Release
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Producer, Reader, Transactions
@@ -30,8 +30,8 @@ def own(**more: Any) -> dict[str, Any]:
 
 
 def test_a_scenario_selects_the_java_clients() -> None:
-    assert parse(SCENARIO.replace("CLIENT", "java"), "s").own_clients
-    assert not parse(SCENARIO.replace("CLIENT", "librdkafka"), "s").own_clients
+    assert parse(SCENARIO.replace("CLIENT", "java"), "s").java_clients
+    assert not parse(SCENARIO.replace("CLIENT", "librdkafka"), "s").java_clients
     with pytest.raises(BadInput, match="client = 'jav'; it is one of librdkafka, java, streams; did you mean 'java'"):
         parse(SCENARIO.replace("CLIENT", "jav"), "s")
     with pytest.raises(BadInput, match="cannot use a secure cluster yet"):
@@ -96,13 +96,13 @@ def test_for_an_image_the_clients_are_downloaded_with_the_library_versions_of_th
         asked.extend(f"{one.group}:{one.artifact}:{one.version}" for one in wanted)
         return (Path("published.jar"),)
 
-    monkeypatch.setattr(own_clients, "fetched", fetched)
-    monkeypatch.setattr(own_clients, "compiled", lambda *_, **__: Path("driver.jar"))
+    monkeypatch.setattr(java_clients, "fetched", fetched)
+    monkeypatch.setattr(java_clients, "compiled", lambda *_, **__: Path("driver.jar"))
     names = ("kafka-clients-4.3.1.jar", "lz4-java-1.10.2.jar", "slf4j-api-1.7.36.jar", "scala-library-2.13.16.jar")
     image: Any = SimpleNamespace()
     release = Release("4.3.1", "c", "s", tuple(Path("/opt/kafka/libs", name) for name in names), image=image)
-    given = own_clients.with_own_clients(release, maven_repo=None, cache=tmp_path, progress=print)
-    assert given.own_clients == (Path("driver.jar"), Path("published.jar"))
+    given = java_clients.with_java_clients(release, maven_repo=None, cache=tmp_path, progress=print)
+    assert given.java_clients == (Path("driver.jar"), Path("published.jar"))
     assert asked == [
         "org.apache.kafka:kafka-clients:4.3.1",
         "at.yawk.lz4:lz4-java:1.10.2",

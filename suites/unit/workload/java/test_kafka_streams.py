@@ -16,7 +16,7 @@ from harness.workload.meters import Meters
 from harness.workload.producers.recording_producer import ProducerContext, Target
 from harness.workload.producers.streams import Numbers
 from harness.workload.producers.transactions import TxnTables
-from suites.unit.kafka.release.test_own_streams import JAVA, TEXT, read
+from suites.unit.kafka.release.test_kafka_streams import JAVA, TEXT, read
 
 
 class Table:

@@ -37,9 +37,9 @@ _MOVED: Final = frozenset({"lz4-java-1.7.1.jar", "lz4-java-1.8.0.jar"})  # befor
 _VERSIONED: Final = re.compile(r"(?P<artifact>.+?)-(?P<version>\d.*)\.jar")
 
 
-def with_own_clients(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
+def with_java_clients(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
     """The release with the classpath of its own clients. BadInput when that cannot be downloaded or compiled."""
-    if release.own_clients:
+    if release.java_clients:
         return release
     driver = compiled(
         DRIVER,
@@ -52,7 +52,7 @@ def with_own_clients(release: Release, *, maven_repo: str | None, cache: Path, p
         progress=progress,
     )
     jars = release.classpath if release.image is None else _published(release, maven_repo, cache, progress)
-    return replace(release, own_clients=(driver, *jars))
+    return replace(release, java_clients=(driver, *jars))
 
 
 def equip_clients(
@@ -60,7 +60,7 @@ def equip_clients(
 ) -> tuple[Release, dict[str, str]]:
     """The release with its clients. When that fails, the unchanged release and, in `lacking`, the reason."""
     try:
-        given = with_own_clients(release, maven_repo=maven_repo, cache=cache, progress=progress)
+        given = with_java_clients(release, maven_repo=maven_repo, cache=cache, progress=progress)
     except BadInput as refused:
         return release, {**lacking, CLIENTS: str(refused)}
     return given, dict(lacking)

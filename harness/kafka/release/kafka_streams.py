@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Final
 
 from harness.kafka.release.cache import Cache, Progress
+from harness.kafka.release.java_clients import with_java_clients
 from harness.kafka.release.java_compiler import SOURCES, compiled
 from harness.kafka.release.maven import KAFKA_GROUP
-from harness.kafka.release.own_clients import with_own_clients
 from harness.kafka.release.pom import Dependency
 from harness.kafka.release.published import fetched
 from harness.kafka.release.release import Release
@@ -25,19 +25,19 @@ _LIBRARY: Final = "kafka-streams"
 _LEAVE: Final = 'scenarios that have applications with client = "streams"'
 
 
-def with_own_streams(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
+def with_kafka_streams(release: Release, *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
     """The release with the classpath of an application of its Kafka Streams. BadInput when that cannot be had.
 
     The application keeps no state, so RocksDB is never loaded and is not on the classpath.
     """
-    if release.own_streams:
+    if release.kafka_streams:
         return release
-    release = with_own_clients(release, maven_repo=maven_repo, cache=cache, progress=progress)
+    release = with_java_clients(release, maven_repo=maven_repo, cache=cache, progress=progress)
     library = _library(release, maven_repo, cache, progress)
     driver = compiled(
         DRIVER,
         release,
-        (release.own_clients[0], library),
+        (release.java_clients[0], library),
         also=_ALSO,
         api=("kafka-clients",),
         leave=_LEAVE,
@@ -45,7 +45,7 @@ def with_own_streams(release: Release, *, maven_repo: str | None, cache: Path, p
         cache=cache,
         progress=progress,
     )
-    return replace(release, own_streams=(driver, library, *release.own_clients))
+    return replace(release, kafka_streams=(driver, library, *release.java_clients))
 
 
 def equip_streams(
@@ -53,7 +53,7 @@ def equip_streams(
 ) -> tuple[Release, dict[str, str]]:
     """The release with its Kafka Streams. When that fails, the unchanged release and, in `lacking`, the reason."""
     try:
-        given = with_own_streams(release, maven_repo=maven_repo, cache=cache, progress=progress)
+        given = with_kafka_streams(release, maven_repo=maven_repo, cache=cache, progress=progress)
     except BadInput as refused:
         return release, {**lacking, STREAMS: str(refused)}
     return given, dict(lacking)

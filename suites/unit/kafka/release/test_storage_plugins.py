@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from harness.kafka.release import java_compiler as module
-from harness.kafka.release import own_storages
+from harness.kafka.release import storage_plugins
 from harness.kafka.release.java_compiler import API, COMPILER
-from harness.kafka.release.own_storages import SDK, with_faulty_storage, with_file_storage, with_s3_storage
 from harness.kafka.release.release import Release
 from harness.kafka.release.repository import NotPublished
+from harness.kafka.release.storage_plugins import SDK, with_faulty_storage, with_file_storage, with_s3_storage
 from harness.model.errors import BadInput
 
 # Replaces Java: writes a class file like the compiler, or fails like it.
@@ -48,7 +48,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
             path.write_text(path.name)
         return paths
 
-    for holder in (module, own_storages):
+    for holder in (module, storage_plugins):
         monkeypatch.setattr(holder, "fetched", fetched)
     return found
 
@@ -156,6 +156,6 @@ def test_a_missing_sdk_is_reported_with_the_remedy(
     def none(*_: Any) -> tuple[Path, ...]:
         raise NotPublished("s3 is not there")
 
-    monkeypatch.setattr(own_storages, "fetched", none)
+    monkeypatch.setattr(storage_plugins, "fetched", none)
     with pytest.raises(BadInput, match=r"tier = \"s3\" needs Amazon's SDK .*\(s3 is not there\): give --maven-repo"):
         with_s3_storage(release, maven_repo=None, cache=tmp_path / "cache", progress=lambda _: None)

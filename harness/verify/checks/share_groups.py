@@ -37,7 +37,7 @@ _DEATHS: Final = frozenset({"kill", "terminate", "reader_dies", "rolling_restart
 _REQUEST_S: Final = 4.0  # request.timeout.ms of the workload's clients, after which a client fetches again
 
 
-def shared(given: Prepared) -> DataFrame:
+def share_groups(given: Prepared) -> DataFrame:
     """Records that the drain of a group's isolation returns and that were written when the coordinator was asked for
     the group's progress, compared with the deliveries to the members.
 

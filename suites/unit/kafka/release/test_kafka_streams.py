@@ -14,7 +14,7 @@ from harness.commands.matrix_settings import row_of, settings_of
 from harness.commands.options import GateOptions
 from harness.commands.scenario_selection import Wanted, assign_backends
 from harness.faults.steps.registry import check_steps
-from harness.kafka.release import own_streams
+from harness.kafka.release import kafka_streams
 from harness.kafka.release.release import Release
 from harness.kafka.release.repository import NotPublished
 from harness.model.contract.contract import contract_of
@@ -50,9 +50,9 @@ def read(text: str) -> Scenario:
 
 def test_a_scenario_knows_that_it_needs_kafka_streams() -> None:
     scenario = read(TEXT)
-    assert scenario.own_streams
-    assert scenario.own_clients
-    assert not read(TEXT.replace(' client = "streams",', "")).own_streams
+    assert scenario.kafka_streams
+    assert scenario.java_clients
+    assert not read(TEXT.replace(' client = "streams",', "")).kafka_streams
     assert contract_of(scenario).processors["worker"].commits == "transaction"
 
 
@@ -117,7 +117,7 @@ def test_built_in_scenarios_with_streams_and_their_negative_controls_are_valid(n
     scenario = scenarios.load(name)
     weak = scenarios.negative_control(scenario)
     check_steps(weak)
-    assert weak.own_streams
+    assert weak.kafka_streams
     assert {p.processes.commits for p in weak.producers if p.processes} == {"after"}
     assert contract_of(scenario).processors != contract_of(weak).processors
 
@@ -145,16 +145,18 @@ def test_a_scenario_without_its_streams_jars_is_reported_as_not_run() -> None:
     with pytest.raises(BadInput, match="has the release's own Kafka Streams, and it was not made ready"):
         check(scenario, JavaClients("4.3.1", Path("java"), (Path("clients.jar"),)))
     check(scenario, JAVA)
-    assert (JAVA.of_streams().classpath, JAVA.of_streams().main) == (JAVA.streams, own_streams.MAIN)
+    assert (JAVA.of_streams().classpath, JAVA.of_streams().main) == (JAVA.streams, kafka_streams.MAIN)
 
 
 def made_with(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, release: Release, published: Any) -> Release:
-    monkeypatch.setattr(own_streams, "fetched", published)
-    monkeypatch.setattr(own_streams, "compiled", lambda *_, **__: Path("driver.jar"))
+    monkeypatch.setattr(kafka_streams, "fetched", published)
+    monkeypatch.setattr(kafka_streams, "compiled", lambda *_, **__: Path("driver.jar"))
     monkeypatch.setattr(
-        own_streams, "with_own_clients", lambda of, **_: replace(of, own_clients=(Path("clients.jar"), Path("k.jar")))
+        kafka_streams,
+        "with_java_clients",
+        lambda of, **_: replace(of, java_clients=(Path("clients.jar"), Path("k.jar"))),
     )
-    given, lacking = own_streams.equip_streams(release, {"s3": "no"}, maven_repo=None, cache=tmp_path, progress=print)
+    given, lacking = kafka_streams.equip_streams(release, {"s3": "no"}, maven_repo=None, cache=tmp_path, progress=print)
     assert lacking.pop("s3") == "no"
     if lacking:
         raise BadInput(lacking["streams"])
@@ -170,12 +172,12 @@ def test_the_library_comes_from_the_release_or_is_downloaded(monkeypatch: pytest
         return (Path("published.jar"),)
 
     whole = made_with(monkeypatch, tmp_path, Release("4.3.1", "c", "s", (jar,)), published)
-    assert whole.own_streams == (Path("driver.jar"), jar, Path("clients.jar"), Path("k.jar"))
+    assert whole.kafka_streams == (Path("driver.jar"), jar, Path("clients.jar"), Path("k.jar"))
     assert fetched == []
     image: Any = SimpleNamespace()
     for release in (Release("4.3.1", "c", "s", ()), Release("4.3.1", "c", "s", (jar,), image=image)):
         given = made_with(monkeypatch, tmp_path, release, published)
-        assert given.own_streams[1] == Path("published.jar")
+        assert given.kafka_streams[1] == Path("published.jar")
     assert fetched == ["kafka-streams:4.3.1"] * 2
 
     def nowhere(*_: Any) -> Any:

@@ -17,7 +17,7 @@ _ENOUGH_ENDS: Final = 20
 _WINDOWS: Final = ("before", "during", "after")
 
 
-def progress(case: Case, counts: Counts) -> Iterator[Doubt]:
+def work_done(case: Case, counts: Counts) -> Iterator[Doubt]:
     """Doubts about the load: acknowledgements, transactions, group commits and live readers, in total and after the
     faults."""
     yield from _load(case, counts)
