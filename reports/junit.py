@@ -32,7 +32,9 @@ def write_junit(path: Path, summary: GateSummary, verdicts: Mapping[str, Verdict
             suite.add_property(name, str(value))
     for result in summary.results:
         suite.add_testcase(_case(result, verdicts.get(result.name)))
-    for name, reason in {**summary.not_run, **summary.not_applicable}.items():
+    reached = {result.name for result in summary.results}
+    unreached = {name: "an earlier scenario ended the gate" for name in summary.lacking if name not in reached}
+    for name, reason in {**unreached, **summary.not_run, **summary.not_applicable}.items():
         suite.add_testcase(_not_run(name, reason, lacking=name in summary.lacking))
     for bundle, sentence in without.items():
         suite.add_testcase(_not_judged(bundle, sentence))
@@ -45,7 +47,7 @@ def write_junit(path: Path, summary: GateSummary, verdicts: Mapping[str, Verdict
 
 
 def _case(result: ScenarioResult, verdict: Verdict | None) -> TestCase:
-    case = TestCase(result.name, classname="durability.gate", time=_seconds(verdict))
+    case = TestCase(result.name, classname="durability.gate")
     if result.status is None:
         case.result = [Error(clean(result.error or "the harness failed"), type_="HarnessFailure")]
     elif result.status is Status.FAIL:
@@ -94,8 +96,3 @@ def _headline(verdict: Verdict | None, otherwise: str) -> str:
 
 def _doubt(verdict: Verdict | None) -> str:
     return clean("; ".join(d.text for d in verdict.doubts)) if verdict and verdict.doubts else "proved too little"
-
-
-def _seconds(verdict: Verdict | None) -> float | None:
-    seconds = verdict.facts.get("seconds") if verdict else None
-    return float(seconds) if isinstance(seconds, int | float) else None

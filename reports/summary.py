@@ -122,7 +122,7 @@ def _meaning(summary: GateSummary) -> str:
         if lacking and summary.results and not doubtful:
             return "No broken promise was found, but some scenarios have no verdict; --without NAME leaves one out."
         return f"No broken promise was found, but the run proved too little in: {doubtful or 'nothing ran'}."
-    return "Every acknowledged record was read back from every copy: once, in order and unchanged."
+    return "Every promised record was read back from every copy: once, in order and unchanged."
 
 
 def _worst_first(result: ScenarioResult) -> int:
@@ -146,8 +146,8 @@ def _scenario(result: ScenarioResult, verdict: Verdict | None, evidence: Path) -
     lines += excused_lines(verdict)
     lines += [(f"  doubt: {d.text}", "yellow") for d in verdict.doubts]
     lines += [(f"  note: {note}", "dim") for note in verdict.notes[:NOTES_SHOWN]]
-    if earlier := result.earlier:
-        lines.append((f"  earlier attempts, INCONCLUSIVE: {', '.join(earlier)}", "dim"))
+    if other := result.earlier:
+        lines.append((f"  other attempts, which do not decide: {', '.join(other)}", "dim"))
     return lines
 
 
@@ -216,7 +216,7 @@ def _score(verdicts: Sequence[Verdict] | Any) -> list[Line]:
     chance = loss_bound(losses, episodes) * 100
     bound = f"up to {chance:.{0 if chance >= 10 else 1}f} % chance of loss an episode at 95 %"
     return [
-        (f"{losses} of {episodes} fault episodes lost data; {bound}", "bold"),
+        (f"{losses} of {episodes} fault episodes lost promised records; {bound}", "bold"),
         (f"  descriptive: {_share(kept, promised, 'promised')} durable; raw {_share(durable, acked, 'acked')}", "dim"),
         *_operations(scores),
         *_tier([v.facts.get("read_from_tier") for v in verdicts]),
@@ -256,7 +256,7 @@ def _availability(verdicts: Mapping[str, Verdict]) -> list[Line]:
                 lines.append((f"  {what} took p50/p99: {', '.join(by_window)}", "dim"))
         behind = [f"{seconds:.1f} s ({fault})" for fault, seconds in figures.get("tier_caught_up_s", {}).items()]
         if behind:
-            lines.append((f"  the remote tier had caught up this long after it was healed: {', '.join(behind)}", "dim"))
+            lines.append((f"  the remote tier caught up after healing within: {', '.join(behind)}", "dim"))
     worst = sorted(stalls.items(), key=lambda stall: -stall[1]["s"])[:STALLS_SHOWN]
     if worst:
         named = ", ".join(

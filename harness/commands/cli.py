@@ -83,9 +83,9 @@ def _run_options(command: F) -> F:
             metavar="FILE",
             help="TOML file that describes a remote storage manager of yours.",
         ),
-        click.option("--memory", metavar="SIZE", help="Limit of a broker in a container, as 768m. Default: 1g."),
+        click.option("--memory", metavar="SIZE", help="Memory of each node in a container, such as 768m. Default: 1g."),
         click.option(
-            "--cpus", type=float, metavar="N", help="Limit of a broker in a container, as 0.5. Default: none."
+            "--cpus", type=float, metavar="N", help="CPUs of each node in a container, such as 0.5. Default: no limit."
         ),
         click.option(
             "--records",
@@ -371,5 +371,5 @@ def _usage(usage: click.ClickException) -> str:
 
 
 def invoke(arguments: list[str]) -> Exit:
-    """The same, up to the exit code: nothing is raised, and standard error has the reason."""
+    """Runs a command and returns its exit code. It raises nothing; standard error has the reason of an error."""
     return guarded(lambda: run_command(arguments))

@@ -43,8 +43,8 @@ VERSIONED: Final = ("confluent-kafka", "kafka-python", "pyarrow", "pyspark", "to
 def gate(options: GateOptions, progress: Progress, *, negative_control: bool = False) -> GateResult:
     """Judges a release by the scenarios asked for. All evidence is on disk before anything is judged.
 
-    negative_control: each scenario runs under the one setting that must make it FAIL, and is judged by the contract
-    that it declares. BadInput, and nothing written, where the options cannot be met.
+    negative_control: each scenario runs with the change that must make it FAIL, and is judged by the contract that it
+    declares without it. BadInput, and nothing written, where the options cannot be met.
     """
     began_s = time.monotonic()
     release, backend = find_release(options, progress)
@@ -126,7 +126,7 @@ def _make_folder(out: Path) -> None:
 def _drive_and_judge(
     tasks: Sequence[Task], releases: Releases, options: GateOptions, progress: Progress, summary: GateSummary
 ) -> list[ScenarioResult]:
-    """Judges when all brokers are stopped: Spark and brokers never share the machine.
+    """Judges when all brokers are stopped, so that Spark and brokers never share the machine, except with --keep.
 
     With --fail-fast, each scenario is judged before the next one starts on a new cluster.
     """

@@ -27,7 +27,7 @@ def scenarios(maven_repo: str | None) -> Table:
             ", ".join(library.tags_of(s)) + _where_only(s),
             s.title,
             s.property,
-            s.negative_control.what if s.negative_control else "none, so it proves nothing",
+            s.negative_control.what if s.negative_control else "none: it must FAIL on a release with the bug",
         )
         for s in rows
     ]
@@ -98,7 +98,7 @@ def _available(needs: frozenset[str]) -> str:
 
 
 def _able(backend: str) -> dict[str, frozenset[str]]:
-    """The capabilities of each backend that a run with `--backend backend` may use."""
+    """The capabilities of each backend that a run on it may use."""
     from harness.clusters.choosing import CAPABILITIES, able
 
     return {name: able(name) for name in CAPABILITIES if backend in (AUTO, name)}

@@ -41,7 +41,7 @@ class Played:
 
     @property
     def line(self) -> str:
-        """One line for the terminal."""
+        """The verdict on one release, and whether it is the required one."""
         status = self.status or "no verdict"
         found = f"{status} with {', '.join(self.kinds)}" if self.kinds else status
         if self.exit is Exit.PASS:

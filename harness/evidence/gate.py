@@ -44,8 +44,8 @@ _FORM: Final = {
 class ScenarioResult:
     """One scenario of a gate. status: None if the harness itself failed; then `error` says how, in one sentence.
 
-    bundle: its folder, relative to OUT; None when there was nothing to save. earlier: bundles of attempts before this
-    one that ended INCONCLUSIVE; after a FAIL there is no other attempt.
+    bundle: its folder, relative to OUT; None when there was nothing to save. earlier: bundles of the other
+    attempts, which do not decide. If an attempt FAILs, one of them can be a later attempt.
     """
 
     name: str
@@ -57,7 +57,7 @@ class ScenarioResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateSummary:
-    """required: the scenarios of a whole gate, in order. results: those that ran. release: version, commit, source.
+    """required: the scenarios of a whole gate, in order. results: of those that ran. release: version, commit, source.
 
     part: the user asked for some scenarios only (--only), so that those which did not run are not missed.
     left_out: names of `required` that --without leaves out. not_applicable: scenarios that need a newer Kafka than the

@@ -94,7 +94,7 @@ def _lines_by_hand(path: Path) -> Iterator[Path]:
             if is_there(lines.with_suffix(".parquet")):
                 raise BadEvidence(
                     f"{lines} would become {lines.with_suffix('.parquet').name}, which is there already; move away the "
-                    "one that is out of date, or rename the JSON lines if both belong"
+                    f"one that is out of date, or rename {lines.name} if both are evidence"
                 )
             if not ignored(lines.name):
                 yield lines

@@ -68,7 +68,7 @@ OBSERVATIONS: Final[Columns] = {
     "timestamp_ms": "int64",
     "txn_id": "int64?",
     "leader_epoch": "int32?",  # of its batch; a record that was truncated and written again has another one
-    "given_ns": "int64?",  # when a live reader received it, the first time that it came so far
+    "given_ns": "int64?",  # when a live reader received this offset first; null for offsets that it had passed before
 }
 
 TRANSACTIONS: Final[Columns] = {

@@ -13,8 +13,9 @@ _HEAD: Final = """\
 
 Written by `durability docs`; do not edit.
 
-A scenario plays its steps under load; then its property is judged. Its negative control changes one setting, is judged
-by the unchanged contract, and must FAIL with the finding in the last column. `durability gate` runs the set `gate`;
+A scenario plays its steps under load; then its property is judged. Its negative control changes settings or steps, is
+judged by the contract of the unchanged scenario, and must FAIL with the finding in the last column. Scenarios of known
+bugs may have none: they must FAIL by themselves on releases with the bug. `durability gate` runs the set `gate`;
 `nightly` is every other scenario except known bugs and trials (`durability run --tag nightly`).
 """
 _COLUMNS: Final = "| scenario | property | sets | negative control | finding |\n|---|---|---|---|---|"

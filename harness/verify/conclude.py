@@ -30,7 +30,7 @@ from harness.verify.excuses.tier_objects_deleted import absence_excused, deleted
 from harness.verify.score import LOSSES, score
 from harness.verify.sentences import promise, seen
 
-# Never tested by this harness; every verdict lists it.
+# No verdict covers these, so every verdict lists them.
 NOT_COVERED: Final = (
     "disks that report a flush which did not happen",
     "offset lookups by time or epoch on topics that retention, compaction or DeleteRecords may shorten",

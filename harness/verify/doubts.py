@@ -100,7 +100,10 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
             unshared[run["reader"], place] += run["count"]
     for (group, place), records in unshared.items():
         text = f"share group {group} accepted none of {records} records of {place}"
-        yield Doubt("unshared", f"{text}; they may be archived, because deliveries with lost responses count too")
+        yield Doubt(
+            "unshared",
+            f"{text}; it may have archived them: a delivery with a lost response counts, too",
+        )
     for text in undrained(case):
         yield Doubt("share_undrained", text)
     for place, records in not_read.items():

@@ -319,7 +319,7 @@ class Load:
         return group_lag(self._crashing_members(group), acked, committed=committed)
 
     def crash_member(self, group: str, records: int) -> Death:
-        """Orders the death of a group's only member, or of one member of a share group, while it holds `records`."""
+        """Makes a group's only member, or one member of a share group, crash while it holds `records` records."""
         return self._crashing_members(group)[0].die(records)
 
     def other_members(self, reader: str) -> dict[str, CrashingReader]:
@@ -331,7 +331,7 @@ class Load:
         return {n: r for n, r in self._readers.items() if isinstance(r, CrashingReader) and r.spec.group == group}
 
     def crash_processor(self, group: str, at: Moment, records: int, *, zombie: bool) -> ProcessorDeath:
-        """Orders the death of a group's processor at a moment of its work on `records` records."""
+        """Makes a group's processor crash at a moment of its work on `records` records (`at`: see `ProcessorDeath`)."""
         (processor,) = [p for p in self._processors().values() if p.plan.group == group]
         return processor.die(ProcessorDeath(at=at, records=records, zombie=zombie))
 

@@ -130,7 +130,7 @@ def check_limits(client: Any, limits: Limits) -> None:
 
 
 def check_enforced(info: Mapping[str, Any], limits: Limits) -> None:
-    """The same as `check_limits`, from an engine's description of itself."""
+    """BadInput for a limit that the engine, by its own description, cannot enforce."""
     if limits.memory is not None and not info.get("MemoryLimit"):
         raise BadInput(f"--memory: the container engine cannot limit memory: {CGROUPS}, or leave --memory out")
     if limits.cpus is not None and not info.get("CpuCfsQuota"):

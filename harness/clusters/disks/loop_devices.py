@@ -191,7 +191,7 @@ class OwnDisks:
         mount = self._own_mount(directory)
         trigger = Path(f"/sys/fs/ext4/{Path(f'/sys/dev/block/{mount.device}').resolve().name}/trigger_fs_error")
         if not trigger.exists():
-            raise HarnessFailure(f"the file system at {directory} is not ext4, or its kernel cannot provoke an error")
+            raise HarnessFailure(f"the file system at {directory} is not ext4, or this kernel has no trigger_fs_error")
         trigger.write_text("the harness\n", "ascii")
 
     def fill(self, directory: Path, spare_kb: int) -> int:

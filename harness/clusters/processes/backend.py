@@ -22,7 +22,7 @@ from harness.clusters.nodes.security import Security
 from harness.clusters.nodes.storage_format import Formatted, formatted, java_tool
 from harness.clusters.nodes.tier_folder import make_store
 from harness.clusters.processes.addresses import TOXIPROXY_PORT, Addresses
-from harness.clusters.processes.class_data_archive import machine_of, with_fast_start
+from harness.clusters.processes.class_data_archive import java_fingerprint, with_fast_start
 from harness.clusters.processes.slots import take_slot
 from harness.clusters.processes.supervision import Supervision
 from harness.clusters.state import RunState, new_run, remove_directory
@@ -114,7 +114,7 @@ def _site(
         release=build.release,
         shape=shape,
         plan=resources.plan,
-        launch=JavaLaunch(str(java.executable), machine_of(java), build.release.classpath, environment()),
+        launch=JavaLaunch(str(java.executable), java_fingerprint(java), build.release.classpath, environment()),
         runner=resources.runner,
         formatted=build.formatted,
         directory=directory,

@@ -145,8 +145,8 @@ def _usable(archive: Path) -> bool:
         return False
 
 
-def machine_of(java: Java) -> str:
-    """A text that differs for each Java of this machine."""
+def java_fingerprint(java: Java) -> str:
+    """Identifies an installation of Java by its path, and by size and time of its libjvm.so."""
     library = next(iter(java.home.glob("lib/server/libjvm.so")), java.executable).stat()
     return f"{java.home}\0{library.st_size}\0{library.st_mtime_ns}"
 

@@ -36,8 +36,8 @@ OF_PRODUCERS: Final = frozenset(
 OF_TRANSACTIONS: Final = OF_PRODUCERS - {"Produce", "InitProducerId"}
 END: Final = "EndTxn"
 _BETWEEN: Final = (
-    "only clients with version 5 of EndTxn are safe from that (KIP-890), and librdkafka does not have it; name a "
-    'producer with when = "steps", and heal this fault after its end_transaction'
+    "librdkafka has no EndTxn of version 5 (KIP-890), so this one would end any transaction that is open; "
+    'name a producer with when = "steps", and heal this fault after its end_transaction'
 )
 OF_GROUPS: Final = frozenset({"OffsetCommit", "OffsetFetch", "Heartbeat", "JoinGroup", "SyncGroup", "LeaveGroup"})
 
@@ -99,7 +99,7 @@ class HoldFrames(Fault):
         if self.amid and (harmless or not self.producer or exposed[0].when != "steps"):
             raise BadInput(f'amid: set apis = ["{END}"], and name a transactional producer with when = "steps"')
         if not harmless and (any(p.when != "steps" for p in exposed) or (exposed and self.for_s > 0)):
-            raise BadInput(f"apis: {END} must arrive between two transactions; {_BETWEEN}")
+            raise BadInput(f"apis: a held {END} must arrive between two transactions; {_BETWEEN}")
 
     def validate_heal(self, plan: StepValidation) -> None:
         if END not in self.apis or self.answers:
@@ -113,7 +113,7 @@ class HoldFrames(Fault):
                     "heal this fault after a produce of it"
                 )
             if not self.amid and isinstance(step, Produce) and plan.producer(producer).transactions:
-                raise BadInput(f"fault: a transaction of {producer} is open here, and {END} would end it; {_BETWEEN}")
+                raise BadInput(f"fault: {END} would arrive while a transaction of {producer} is open; {_BETWEEN}")
 
     def _named(self) -> str:
         return ", ".join(self.apis)

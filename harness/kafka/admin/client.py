@@ -190,7 +190,7 @@ class AdminView:
     def alter_broker_config(
         self, brokers: Sequence[int], config: Mapping[str, str | None], deadline_s: float = DEADLINE_S
     ) -> None:
-        """The same for dynamic settings of brokers; each of them has to report its own."""
+        """Changes dynamic settings of brokers (KIP-226), and waits until each broker reports its own."""
         cluster.alter_broker_config(self._wire, brokers, config, deadline_s)
 
     def features(self) -> dict[str, int]:

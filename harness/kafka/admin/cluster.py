@@ -71,7 +71,7 @@ def alter_config(wire: Wire, topic: str, config: Mapping[str, str | None], deadl
 def alter_broker_config(
     wire: Wire, brokers: Sequence[int], config: Mapping[str, str | None], deadline_s: float
 ) -> None:
-    """The same for dynamic settings of brokers (KIP-226); each of them has to report its own."""
+    """Changes dynamic settings of brokers (KIP-226), and waits until each broker reports its own."""
     _alter(wire, _BROKER, list(map(str, brokers)), config, deadline_s)
 
     def reported() -> Mapping[int, Any]:
@@ -82,7 +82,7 @@ def alter_broker_config(
 
 
 def alter_group_config(wire: Wire, group: str, config: Mapping[str, str | None], deadline_s: float) -> None:
-    """The same for settings of a group (KIP-848, KIP-932)."""
+    """Changes settings of a group (KIP-848, KIP-932), and waits until every broker reports them."""
     _alter(wire, _GROUP, [group], config, deadline_s)
     _await_shown(lambda: wire.ask_all(_describe([(_GROUP, group)])), _GROUP, config)
 

@@ -17,7 +17,7 @@ _CONSUMER: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """error: Kafka's name of it, or None. records: batches, of which the first may begin before the offset."""
+    """error: the name of Kafka's error code, or None. records: batches; the first may begin before the offset."""
 
     error: str | None
     records: bytes

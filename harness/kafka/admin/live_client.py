@@ -32,7 +32,7 @@ class Answer(Protocol):
 
 
 class ClusterSource(Protocol):
-    """A source of information about a cluster."""
+    """The questions that `durability contract --bootstrap` asks a live cluster."""
 
     def metadata(self, timeout_s: float) -> Any:
         """Topics and brokers in confluent_kafka's form. KafkaException when no broker answers in time."""

@@ -263,7 +263,8 @@ def versions_call(newest: int = _API_VERSIONS) -> Call:
 def metadata_offset(answer: ApiVersionsResponse) -> int:
     """The offset in the metadata log up to which a broker knows the cluster: in KRaft, the finalized features' epoch.
 
-    It rises twice a second even in an idle cluster (metadata.max.idle.interval.ms), so it shows a stale broker.
+    It rises twice a second even in an idle cluster (metadata.max.idle.interval.ms), so a broker whose value stands
+    still has stale metadata.
     """
     return int(answer.finalized_features_epoch)
 

@@ -225,7 +225,7 @@ class Cache:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(content)
             Path(temporary).chmod(0o644)
-            if path.is_dir():  # this harness makes none there, and a rename onto a folder would fail
+            if path.is_dir():  # the harness never makes a folder here; a rename onto one would fail
                 _remove(path)
             Path(temporary).replace(path)
         except BaseException:

@@ -130,7 +130,7 @@ def _inspect(executable: Path) -> Java | None:
 
 
 def _ask(executable: Path) -> Java | None:
-    """The same by starting it: the path of a shim or wrapper does not lead to the Java home."""
+    """A Java as it describes itself when started: the path of a shim or wrapper does not lead to the Java home."""
     command = [str(executable), "-XshowSettings:properties", "--list-modules"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_PROBE_S, check=False)

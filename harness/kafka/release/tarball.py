@@ -93,10 +93,10 @@ def _extract(tarball: Path, folder: Path, cache: Cache) -> list[str]:
 
 
 def identity(classpath: Sequence[Path], tarball: Path | None = None) -> tuple[str, str]:
-    """(version, commit) that the build wrote into kafka-clients. BadInput when it did not.
+    """(version, commit) that the build wrote into kafka-clients. BadInput without a version.
 
-    `tarball` is the one that the jars came from, if any: the message names it, because the user does not know their
-    paths in the cache.
+    A missing commit is "unknown". `tarball` is the one that the jars came from, if any: the message names it, because
+    the user does not know their paths in the cache.
     """
     clients = next((path for path in classpath if is_clients(path.name)), None)
     if clients is None:
@@ -105,7 +105,7 @@ def identity(classpath: Sequence[Path], tarball: Path | None = None) -> tuple[st
 
 
 def said_by(clients: Path | IO[bytes], name: str) -> tuple[str, str]:
-    """(version, commit) in a kafka-clients jar. BadInput, in which the jar is called `name`, when it has none."""
+    """(version, commit) in a kafka-clients jar, as `identity` says. BadInput calls the jar `name`."""
     try:
         with zipfile.ZipFile(clients) as jar:
             text = jar.read(_PROPERTIES).decode()

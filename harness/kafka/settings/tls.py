@@ -152,7 +152,7 @@ def client_settings(authority: Path, password: str) -> dict[str, str]:
 
 
 def java_settings(authority: Path, password: str) -> Mapping[str, str]:
-    """The same settings for the --command-config of Kafka's own tools."""
+    """Settings of a client, for the --command-config of Kafka's own tools."""
     return {
         "security.protocol": PROTOCOL,
         "sasl.mechanism": MECHANISM,

@@ -84,7 +84,7 @@ def read_object(one: TierObject) -> Content | None:
             batches = tuple(walk)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    faults = list(_faults(one, batches))
+    faults = list(_batch_errors(one, batches))
     if walk.tail is not None:
         faults.append(f"{walk.tail.size_bytes} bytes after the last batch: {walk.tail.reason}")
     return Content(size_bytes, digest.hexdigest(), batches, "; ".join(faults[:_FAULTS_MAX]))
@@ -110,7 +110,7 @@ def _entries(folder: Path) -> list[Path]:
         return []
 
 
-def _faults(one: TierObject, batches: tuple[Batch, ...]) -> Iterator[str]:
+def _batch_errors(one: TierObject, batches: tuple[Batch, ...]) -> Iterator[str]:
     """Errors in the batches of a log that is not compacted. Offsets of such a log have no gaps."""
     trusted: Batch | None = None
     for before, batch in zip((None, *batches), batches, strict=False):

@@ -37,7 +37,7 @@ A file is one scenario; its name is the file's name. Example, complete:
 
     [admin.ops]                         # Admin: topics, settings, ACLs, users and reassignments, recorded one by one
 
-    [negative_control]                  # the one setting under which this scenario must FAIL
+    [negative_control]                  # the change under which this scenario must FAIL
     what = "acks=1 judged as acks=all"
     patch = { "producers.plain.acks" = "1", "producers.plain.idempotent" = false }
     expect = ["lost"]
@@ -108,7 +108,7 @@ def from_plain(plain: Plain, name: str, check_steps: StepsCheck | None = None) -
 
 
 def to_plain(scenario: Scenario) -> Plain:
-    """The scenario as TOML's plain types. None is left out, because TOML has no null."""
+    """The scenario as TOML's plain types. Fields that are None are omitted, because TOML has no null."""
     plain = typing.cast(Plain, _without_none(scenario.as_dict()))
     del plain["name"]
     for key in _NAMED:
@@ -272,7 +272,7 @@ def _steps(rows: Any, where: str) -> list[Step]:
     for number, row in enumerate(rows, 1):
         args = dict(_expect(dict, row, f"{where}: number {number}", "a table"))
         if "do" not in args:
-            raise BadInput(f"{where}: number {number}: `do` is missing; it says what the step does")
+            raise BadInput(f'{where}: step {number} has no `do`; name the kind of step, for example do = "kill"')
         do = _expect(str, args.pop("do"), f"{where}: number {number}: do", "a text in quotes")
         name = _expect(str, args.pop("name", ""), f"{where}: number {number}: name", "a text in quotes")
         name = name or _free_name(do, taken)

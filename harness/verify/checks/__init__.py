@@ -1,5 +1,4 @@
-"""One file for each promise: pure functions from tables to the records that break it. No check looks at the
-contract."""
+"""Pure functions from tables to the records that break a promise. Excuses decide what the contract permits."""
 
 from __future__ import annotations
 

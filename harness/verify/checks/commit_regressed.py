@@ -36,11 +36,11 @@ _FIRST: Final = -(2**62)
 def commit_regressed(drill: Drill) -> DataFrame:
     """Every offset that a coordinator reported, compared with the commits that were acknowledged before it was asked.
 
-    Legal are: an acknowledged commit that was not over before a later one began (a broker may execute two overlapping
-    commits in either order), any commit that was tried after it until the answer, and an unanswered commit from shortly
-    before it. A commit inside a transaction counts from the end of the transaction, and only if that committed. If the
-    outcome of the transaction is unknown, its records decide; offsets with another outcome than the records are a torn
-    transaction.
+    A reported offset is legal if it is that of an acknowledged commit which no later commit followed (a broker may
+    execute two overlapping commits in either order), of any commit that was tried after it until the answer, or of an
+    unanswered commit from shortly before it. A commit inside a transaction counts from the end of the transaction, and
+    only if that committed. If the outcome of the transaction is unknown, its records decide; offsets with another
+    outcome than the records are a torn transaction.
     """
     given = drill.given
     commits = _commits(drill).localCheckpoint()

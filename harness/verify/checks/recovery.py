@@ -15,7 +15,7 @@ from harness.verify.sentences import promise
 
 
 def from_documents(case: Case) -> list[Finding]:
-    """All of them; none for a run that did not finish, because the cluster had not been healed."""
+    """Findings about the state after healing; none for a run that ended before its cluster was healed."""
     if not case.complete:
         return []
     return [*_hanging(case), *_not_recovered(case), *_beyond(case), *deleted_records_returned(case)]

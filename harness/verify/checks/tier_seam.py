@@ -1,8 +1,8 @@
 """The seam between the brokers' logs and the remote tier (KIP-405): no offset may be missing, truncated or changed.
 
-Judged is only what no broker wrote about while it was looked at. A finished copy covers an offset only as far as its
-leader epochs are those of the replica: a copy by another leader from before an unclean election covers nothing of the
-log that came after it.
+Only segments whose metadata did not change while the probe looked are judged. A finished copy covers an offset only as
+far as its leader epochs are those of the replica: a copy by another leader from before an unclean election covers
+nothing of the log that came after it.
 """
 
 from __future__ import annotations

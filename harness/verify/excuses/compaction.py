@@ -84,8 +84,9 @@ def compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
 
 
 def _of_copies(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Rows with the `copy` that lacks the record: the follower's, if a follower lacks it, else the leader's.
-    `extra`: only this follower's copy has the record."""
+    """Rows with the `copy` to examine: the follower's, if it differs from the leader's, else the leader's. `extra`: the
+    record is only in this follower's copy.
+    """
     reads = {
         (n, read["reader"]): read["replica"]
         for n, case in enumerate(given.cases)

@@ -61,10 +61,8 @@ def holes(case: Case, spans: Sequence[Orphaned]) -> Iterator[Doubt]:
         for hole in read.get("holes") or []:
             low, high = hole["from_offset"], hole["to_offset"]
             if not _within([span for span in spans if span.place == place_of(read)], low, high):
-                where = f"{read['topic']}/{read['partition']}, read as {read['isolation']}"
-                yield Doubt(
-                    "hole", f"offsets {low} to {high - 1} of {where} could not be read, and no excuse covers them"
-                )
+                where = f"offsets {low} to {high - 1} of {read['topic']}/{read['partition']}"
+                yield Doubt("hole", f"{where} could not be read as {read['isolation']}, and no excuse covers them")
 
 
 def _gap_excused(finding: Finding, spans: Sequence[Orphaned]) -> Finding:

@@ -16,11 +16,12 @@ _ALL_S: Final = 60.0  # a transaction may have to time out, and a member's sessi
 
 @dataclass(slots=True)
 class ProcessorDeath:
-    """A death that a step has ordered, at a moment `at` of the work on `records` records.
+    """A crash that a step has ordered, at a moment `at` of the work on at least `records` records.
 
-    `between`: by partition the offsets [from, to) that it had read and not finished when it died; None while it lives.
-    `unlogged`: how many of its output records had no ack at its death. `zombie`: its client continues after another one
-    has taken over; `fenced`: the error that the zombie got then, "" if it could commit. The step sets `called_off`.
+    `held`: how many records it worked on when it died. `between`: by partition the offsets [from, to) that it had read
+    and not finished then; None while it lives. `unlogged`: how many of its output records had no ack at its death.
+    `zombie`: its client continues after another one has taken over; `fenced`: the error that the zombie got then, "" if
+    it could commit. The step sets `called_off` to cancel it.
     """
 
     at: Moment

@@ -62,7 +62,7 @@ class JavaClients:
         return f"{JAVA_CLIENTS} {self.version}"
 
     def of_streams(self) -> JavaClients:
-        """The same with the classpath and main class of the Kafka Streams application."""
+        """These clients with the classpath and main class of the Kafka Streams application."""
         return replace(self, classpath=self.streams, main=kafka_streams.MAIN)
 
 

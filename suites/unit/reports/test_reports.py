@@ -47,9 +47,9 @@ def test_a_pass_fits_on_one_screen() -> None:
     said = text_of(gate_summary(ran("a", Status.PASS), ran("b", Status.PASS)), verdict("a", Status.PASS))
     assert said.strip().splitlines() == [
         "PASS of all 2 scenarios: Kafka 4.3.1 (commit abc123)",
-        "  Every acknowledged record was read back from every copy: once, in order and unchanged.",
+        "  Every promised record was read back from every copy: once, in order and unchanged.",
         "",
-        "0 of 6 fault episodes lost data; up to 39 % chance of loss an episode at 95 %",
+        "0 of 6 fault episodes lost promised records; up to 39 % chance of loss an episode at 95 %",
         "  descriptive: 1,000 of 1,000 promised records (100 %) durable; raw 1,000 of 1,000 acked records (100 %)",
         "not covered:",
         "  power loss",
@@ -83,7 +83,7 @@ def test_a_fail_names_the_records_the_place_the_time_and_the_promise() -> None:
         "sent 12:52:13.567 to 12:52:14.567 UTC during kill_leader"
     ) in said
     assert "acks=all with min.insync.replicas=2 keeps every acknowledged record" in said
-    assert "1 of 6 fault episodes lost data" in said
+    assert "1 of 6 fault episodes lost promised records" in said
 
 
 def test_an_inconclusive_run_names_its_doubts_and_claims_nothing() -> None:
@@ -162,7 +162,7 @@ def test_the_longest_stalls_are_named_and_latencies_only_for_a_single_scenario()
     said = text_of(gate_summary(ran("a", Status.PASS)), slowed("a", 4.14)).splitlines()
     assert "  acks took p50/p99: before 4/31 ms, during 7/3,904 ms" in said
     assert "  live reads took p50/p99: during 120/410 ms" in said
-    assert "  the remote tier had caught up this long after it was healed: 2.0 s (outage)" in said
+    assert "  the remote tier caught up after healing within: 2.0 s (outage)" in said
     assert "  longest without acks: 4.1 s plain/0 (kill_leader)" in said
     shared = slowed("a", 4.14)
     shared.facts["availability"]["longest_stall"]["also_open"] = ["followers", "slow"]

@@ -36,7 +36,7 @@ def supervisors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     monkeypatch.setattr(processes, "Supervision", Noted)
     monkeypatch.setattr(processes, "take_slot", lambda: take_slot(tmp_path / "slots"))
     monkeypatch.setattr(processes, "formatted", lambda *_: Formatted(tmp_path, tmp_path))
-    for name in ("go_tool", "java_tool", "_start_toxiproxy", "machine_of", "with_fast_start"):
+    for name in ("go_tool", "java_tool", "_start_toxiproxy", "java_fingerprint", "with_fast_start"):
         monkeypatch.setattr(processes, name, lambda *_: "")
     return pids
 

@@ -80,7 +80,7 @@ def test_requests_that_no_client_would_send_are_refused(name: str, step: dict[st
     [
         (
             {"steps.-heal_2": True, "steps.+before.fourth_too": [{"do": "heal", "fault": "late_abort"}]},
-            "is open here",
+            "while a transaction of held is open",
         ),
         ({"steps.-heal_2": True, "steps.late_abort.for_s": 1.0}, "between two transactions"),
         ({"producers.beside.transactions": {}, "steps.late_abort.producer": ""}, "between two transactions"),
