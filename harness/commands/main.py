@@ -7,6 +7,7 @@ which is the code of FAIL.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
@@ -24,14 +25,14 @@ def main() -> NoReturn:
         from harness.commands.exit_codes import guarded, open_streams
 
         open_streams()
-        code = int(guarded(_run))
+        sys.exit(int(guarded(_run)))
     except KeyboardInterrupt:  # in the few milliseconds before `guarded` handles signals
         if sys.stderr is not None:
             sys.stderr.write("durability: interrupted; nothing was started\n")
-        code = _INTERRUPTED
-    except Exception:  # memory ran out where the error was reported: 1 would mean FAIL
-        code = _HARNESS
-    sys.exit(code)
+        sys.exit(_INTERRUPTED)
+    except Exception:
+        # Memory ran out where the error was reported. Even SystemExit may need more, and 1 would mean FAIL.
+        os._exit(_HARNESS)
 
 
 def _run() -> Exit:

@@ -267,14 +267,15 @@ def test_junit_has_one_case_for_each_scenario(tmp_path: Path) -> None:
     reports.write_junit(summary, tmp_path)
     document = JUnitXml.fromfile(str(tmp_path / "junit.xml"))
     cases = {case.name: case.result for suite in document for case in suite}
-    assert cases.keys() == {"good", "bad", "thin", "broke"}
+    assert cases.keys() == {"good", "bad", "thin", "broke", "left_out_0"}
     assert cases["good"] == []
     assert isinstance(cases["bad"][0], Failure)
     assert cases["bad"][0].message == "50 lost"
     assert "offsets 100 to 149" in cases["bad"][0].text
     assert isinstance(cases["thin"][0], Error)
     assert (cases["thin"][0].type, cases["broke"][0].type) == ("INCONCLUSIVE", "HarnessFailure")
-    assert (document.tests, document.failures, document.errors) == (4, 1, 2)
+    assert cases["left_out_0"][0].message == "an earlier scenario ended the gate"
+    assert (document.tests, document.failures, document.errors) == (5, 1, 3)
 
 
 def test_a_verdict_is_the_outcome_of_a_test() -> None:
