@@ -17,6 +17,7 @@ from harness.run.scenario_run import Driven, Task, drive
 from harness.workload.java.java_process import clients_of
 from suites.planted.copies import Original
 from suites.planted.of_brokers import has_room
+from suites.planted.plants import whole_transactions
 
 SCENARIO: Final = Path(__file__).with_name("planted.toml")
 SEED: Final = 20_734
@@ -38,11 +39,18 @@ def drive_base(out: Path, kafka: str | None, maven_repo: str | None, say: Callab
         driven = _driven(_task(scenario, release, out / f"{scenario.name}-{attempt}"), release, say)
         if not (unfit := "; ".join(doubt.text for doubt in driven.doubts)):
             original = Original(driven.bundle)
-            if has_room(original):
+            if not (unfit := _lacking(original)):
                 return original
-            unfit = "retention left no room below its limit"
         say(f"try {attempt} of {TRIES_MAX} cannot be planted in: {unfit}")
     raise HarnessFailure(f"no run that copies could be made of: {unfit}")
+
+
+def _lacking(original: Original) -> str:
+    """What a run without doubts lacks for the plants; "" if nothing."""
+    if not has_room(original):
+        return "retention left no room below its limit"
+    outcomes = [one for one in ("committed", "aborted") if not whole_transactions(original, one)]
+    return f"live readers received no {' and no '.join(outcomes)} transaction as a whole" if outcomes else ""
 
 
 def _driven(task: Task, release: Release, say: Callable[[str], None]) -> Driven:
