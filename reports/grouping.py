@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.evidence.gate import on_and_for
+from harness.evidence.gate import backends_and_duration
 from harness.model.contract.effects import Effect, reported
 from harness.model.contract.promises import EVENTS
 
@@ -147,7 +147,7 @@ def settings_of(configuration: str) -> tuple[str, ...]:
 def _head(run: Mapping[str, Any]) -> tuple[str, str]:
     only = f" --only {','.join(run['only'])}" if run.get("only") else ""
     command = f"durability contracts --kafka {run['release']}{only} --seed {run['seed']}"
-    ran = on_and_for(run)
+    ran = backends_and_duration(run)
     return f"Kafka {run['release']}, played on {run['day']}{f'{ran},' if ran else ''} by", command
 
 

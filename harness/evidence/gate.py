@@ -181,7 +181,7 @@ def read_gate(out: Path) -> GateSummary:
     )
 
 
-def on_and_for(reported: Mapping[str, Any]) -> str:
+def backends_and_duration(reported: Mapping[str, Any]) -> str:
     """ ", on processes, in 35 min 12 s", from `backends` and `took_s`, as far as they are known."""
     words, took_s = " and ".join(reported.get("backends") or ()), reported.get("took_s")
     minutes, seconds = divmod(round(took_s or 0), 60)

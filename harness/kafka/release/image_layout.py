@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
-from harness.kafka.release.tarball import check_complete, is_clients, is_run, said_by
+from harness.kafka.release.tarball import check_complete, is_clients, is_runtime_jar, read_identity
 from harness.model.errors import BadInput
 
 
@@ -117,13 +117,13 @@ def _found(layout: Layout, files: Files, spec: str, jars: Path) -> Found:
     try:
         with tarfile.open(jars) as archive:
             members = {PurePosixPath(member.name).name: member for member in archive if not member.isdir()}
-            names = sorted(name for name in members if name.endswith(".jar") and is_run(name))
+            names = sorted(name for name in members if name.endswith(".jar") and is_runtime_jar(name))
             check_complete(names, where)
             clients = next(name for name in names if is_clients(name))
             content = archive.extractfile(members[clients])
             if content is None:
                 raise BadInput(f"{where}: {clients} is not a file: pull or build the image again")
-            version, commit = said_by(content, f"{where}: {clients}")
+            version, commit = read_identity(content, f"{where}: {clients}")
     except (tarfile.TarError, KeyError) as error:
         raise BadInput(f"{where} cannot be read ({error}): pull or build the image again") from error
     _check_scripts(layout, files, spec, jars.parent)

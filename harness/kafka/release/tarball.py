@@ -50,7 +50,9 @@ def classpath_of(libs: Path) -> tuple[Path, ...]:
     """The jars of `libs` in the order of their names, as in Kafka's own scripts. BadInput or OSError without them."""
     # iterdir() and open() raise an error for unreadable files; glob() and is_zipfile() would take them for missing or
     # damaged.
-    jars = tuple(sorted(path.absolute() for path in libs.iterdir() if path.suffix == ".jar" and is_run(path.name)))
+    jars = tuple(
+        sorted(path.absolute() for path in libs.iterdir() if path.suffix == ".jar" and is_runtime_jar(path.name))
+    )
     check_complete([path.name for path in jars], str(libs))
     for jar in jars:
         if not jar.is_file() or not _is_archive(jar):
@@ -79,7 +81,12 @@ def _extract(tarball: Path, folder: Path, cache: Cache) -> list[str]:
     with gzip.open(tarball) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
             path = PurePosixPath(member.name)
-            if not member.isfile() or path.parent.name != "libs" or path.suffix != ".jar" or not is_run(path.name):
+            if (
+                not member.isfile()
+                or path.parent.name != "libs"
+                or path.suffix != ".jar"
+                or not is_runtime_jar(path.name)
+            ):
                 continue
             content = archive.extractfile(member)
             assert content is not None  # isfile()
@@ -101,10 +108,10 @@ def identity(classpath: Sequence[Path], tarball: Path | None = None) -> tuple[st
     clients = next((path for path in classpath if is_clients(path.name)), None)
     if clients is None:
         raise BadInput("there is no kafka-clients jar among the release's jars: is this a Kafka release?")
-    return said_by(clients, f"{clients.name} in {tarball}" if tarball else str(clients))
+    return read_identity(clients, f"{clients.name} in {tarball}" if tarball else str(clients))
 
 
-def said_by(clients: Path | IO[bytes], name: str) -> tuple[str, str]:
+def read_identity(clients: Path | IO[bytes], name: str) -> tuple[str, str]:
     """(version, commit) in a kafka-clients jar, as `identity` says. BadInput calls the jar `name`."""
     try:
         with zipfile.ZipFile(clients) as jar:
@@ -118,7 +125,7 @@ def said_by(clients: Path | IO[bytes], name: str) -> tuple[str, str]:
     return version, values.get("commitId", "unknown")
 
 
-def is_run(name: str) -> bool:
+def is_runtime_jar(name: str) -> bool:
     """Whether a jar of this name is needed to run Kafka: it holds neither tests, sources nor documentation."""
     return not _NOT_RUN.search(name)
 

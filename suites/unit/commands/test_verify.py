@@ -12,7 +12,7 @@ import pytest
 
 from harness.commands import cli, verify
 from harness.evidence import Bundle
-from harness.evidence.gate import GateSummary, ScenarioResult, bundles_in, on_and_for, read_gate, write_gate
+from harness.evidence.gate import GateSummary, ScenarioResult, backends_and_duration, bundles_in, read_gate, write_gate
 from harness.evidence.seal import seal_directory
 from harness.model.errors import BadEvidence, BadInput, HarnessFailure
 from harness.model.exits import Exit
@@ -110,11 +110,11 @@ def test_a_foreign_summary_of_a_gate_is_one_sentence(tmp_path: Path, foreign: di
 def test_the_backends_and_the_duration_of_a_gate_are_reported_where_they_are_known(
     tmp_path: Path, reported: dict[str, Any], said: str
 ) -> None:
-    assert on_and_for(reported) == said
+    assert backends_and_duration(reported) == said
     plain = {"required": ["calm"], "scenarios": [_ROW], "release": {}, "seed": None}
     (tmp_path / "gate.json").write_text(json.dumps(plain | reported))
     summary = read_gate(tmp_path)
-    assert on_and_for(asdict(summary)) == said
+    assert backends_and_duration(asdict(summary)) == said
     write_gate(tmp_path, summary)
     assert read_gate(tmp_path) == summary
 
