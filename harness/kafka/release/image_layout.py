@@ -117,7 +117,7 @@ def _found(layout: Layout, files: Files, spec: str, jars: Path) -> Found:
     try:
         with tarfile.open(jars) as archive:
             members = {PurePosixPath(member.name).name: member for member in archive if not member.isdir()}
-            names = sorted(name for name in members if name.endswith(".jar") and is_runtime_jar(name))
+            names = sorted(name for name in members if is_runtime_jar(name))
             check_complete(names, where)
             clients = next(name for name in names if is_clients(name))
             content = archive.extractfile(members[clients])

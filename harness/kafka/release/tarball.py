@@ -50,9 +50,7 @@ def classpath_of(libs: Path) -> tuple[Path, ...]:
     """The jars of `libs` in the order of their names, as in Kafka's own scripts. BadInput or OSError without them."""
     # iterdir() and open() raise an error for unreadable files; glob() and is_zipfile() would take them for missing or
     # damaged.
-    jars = tuple(
-        sorted(path.absolute() for path in libs.iterdir() if path.suffix == ".jar" and is_runtime_jar(path.name))
-    )
+    jars = tuple(sorted(path.absolute() for path in libs.iterdir() if is_runtime_jar(path.name)))
     check_complete([path.name for path in jars], str(libs))
     for jar in jars:
         if not jar.is_file() or not _is_archive(jar):
@@ -81,12 +79,7 @@ def _extract(tarball: Path, folder: Path, cache: Cache) -> list[str]:
     with gzip.open(tarball) as stream, tarfile.open(fileobj=stream, mode="r|") as archive:
         for member in archive:
             path = PurePosixPath(member.name)
-            if (
-                not member.isfile()
-                or path.parent.name != "libs"
-                or path.suffix != ".jar"
-                or not is_runtime_jar(path.name)
-            ):
+            if not member.isfile() or path.parent.name != "libs" or not is_runtime_jar(path.name):
                 continue
             content = archive.extractfile(member)
             assert content is not None  # isfile()
@@ -126,8 +119,8 @@ def read_identity(clients: Path | IO[bytes], name: str) -> tuple[str, str]:
 
 
 def is_runtime_jar(name: str) -> bool:
-    """Whether a jar of this name is needed to run Kafka: it holds neither tests, sources nor documentation."""
-    return not _NOT_RUN.search(name)
+    """Whether a file of this name is a jar that Kafka runs with: it holds no tests, sources or documentation."""
+    return name.endswith(".jar") and not _NOT_RUN.search(name)
 
 
 def is_clients(name: str) -> bool:
