@@ -32,8 +32,8 @@ from harness.verify.engine.rows import union
 from harness.verify.engine.runs import collected, runs_of
 from harness.verify.engine.session import open_session
 from harness.verify.engine.tables import BUNDLE, Frames, read_tables
-from harness.verify.excuses.client_faults import explained
 from harness.verify.excuses.excuses import excused
+from harness.verify.excuses.librdkafka_faults import explained
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)

@@ -26,7 +26,7 @@ from harness.verify.checks.tier_state import (
     agreed,
     last_look,
     lineage_of,
-    of_look,
+    rows_of_look,
 )
 from harness.verify.engine.case import Case, Place, place_of
 from harness.verify.sentences import promise
@@ -106,7 +106,7 @@ class _TieredPartition:
             what = ", and no finished copy with the log's leader epochs has these offsets"
             yield self._gap(low, high, brokers, what)
         for look in EARLIER_LOOKS if self._timed else ():
-            rows = of_look(self.partition.replicas, look)
+            rows = rows_of_look(self.partition.replicas, look)
             until_ns = max((row["looked_ns"] for row in rows), default=0) + ANSWERS_NS
             copied = [s for s in self.partition.segments.values() if s.copied_by(until_ns)]
             for (low, high), brokers in sorted(self._missing(look, copied).items()):
@@ -142,7 +142,7 @@ class _TieredPartition:
 
     def _missing(self, look: str, copied: Sequence[Segment]) -> dict[tuple[int, int], list[int]]:
         """The brokers that lack offset ranges [low, high) which no copy has."""
-        replicas = of_look(self.partition.replicas, look)
+        replicas = rows_of_look(self.partition.replicas, look)
         # The leader's log start counts: followers learn of it later, and must not be ahead of it.
         starts = {row["broker"]: row["log_start"] for row in replicas}
         start = starts.get(self._leader, max(starts.values(), default=0))

@@ -171,9 +171,9 @@ def _place(row: Row) -> Place:
 
 def last_look(rows: Iterable[Row]) -> list[Row]:
     """Rows of the look at the end."""
-    return of_look(rows, "end")
+    return rows_of_look(rows, "end")
 
 
-def of_look(rows: Iterable[Row], look: str) -> list[Row]:
+def rows_of_look(rows: Iterable[Row], look: str) -> list[Row]:
     """Rows of one look."""
     return [row for row in rows if row["look"] == look]

@@ -19,7 +19,7 @@ from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame
 from harness.verify.excuses.clauses import EXCUSES, clauses, holds
 from harness.verify.excuses.compaction import compacted_away
 from harness.verify.excuses.config_history import unclean_permitted
-from harness.verify.excuses.last_replica_standing import leads_empty, lost_tails
+from harness.verify.excuses.last_in_sync_replica import leads_empty, lost_tails
 from harness.verify.excuses.late_transaction_ends import KINDS as OF_LATE_ENDS
 from harness.verify.excuses.late_transaction_ends import late_ends
 from harness.verify.excuses.lost_markers import hidden_by_operator, operator_aborts

@@ -23,7 +23,7 @@ from harness.verify.engine.case import NO_BROKER, Case, place_of
 from harness.verify.engine.prepared import Prepared, is_committed
 from harness.verify.engine.rows import union
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
-from harness.verify.excuses.client_faults import within
+from harness.verify.excuses.librdkafka_faults import within
 
 LEADERS: Final = -1  # the copy that the drain reads
 OF_THE_DRAIN: Final = "the read_uncommitted drain"
