@@ -18,8 +18,8 @@ def runs_of(rows: DataFrame) -> DataFrame:
     """One row for each range of contiguous offsets with the same defect; without offsets, of contiguous sequence
     numbers of one stream.
 
-    At most RUNS_MAX for each bundle and kind, condemning ones first. `all_records` and `all_runs` count everything with
-    the same bundle, kind, excused_by and explained_by.
+    At most RUNS_MAX for each bundle and kind, condemning ones first, and one of each excuse or explanation. `count` is
+    of records. `all_records` and `all_runs` count everything with the same bundle, kind, excused_by and explained_by.
     """
     fate = [BUNDLE, *_FATE]
     at = rows.withColumn("at", F.coalesce("offset", "seq")).withColumn(
@@ -35,7 +35,8 @@ def runs_of(rows: DataFrame) -> DataFrame:
         F.max("stream").alias("stream_max"),
         F.min("seq").alias("seq_first"),
         F.max("seq").alias("seq_last"),
-        F.count_distinct(F.coalesce("at", F.lit(-1)), F.coalesce("stream", F.lit(-1))).alias("count"),
+        # Two readers may report one record, and several records may have been acknowledged at one offset.
+        F.count_distinct(*(F.coalesce(column, F.lit(-1)) for column in ("at", "stream", "seq"))).alias("count"),
         F.min("called_ns").alias("first_ns"),
         F.max("called_ns").alias("last_ns"),
         F.min("returned_ns").alias("returned_first_ns"),
@@ -43,6 +44,7 @@ def runs_of(rows: DataFrame) -> DataFrame:
         F.max("other").alias("other_last"),
     )
     whole = Window.partitionBy(BUNDLE, "kind", "excused_by", "explained_by")
+    first = F.row_number().over(whole.orderBy("topic", "partition", "offset_first", "seq_first")) == 1
     order: list[Column | str] = [
         F.coalesce("excused_by", "explained_by").asc_nulls_first(),
         "topic",
@@ -53,7 +55,9 @@ def runs_of(rows: DataFrame) -> DataFrame:
         runs.withColumn("all_records", F.sum("count").over(whole))
         .withColumn("all_runs", F.count("*").over(whole))
         .withColumn("nth", F.row_number().over(Window.partitionBy(BUNDLE, "kind").orderBy([*order, "seq_first"])))
-        .where(F.col("nth") <= RUNS_MAX)
+        .withColumn("first", first)
+        .where((F.col("nth") <= RUNS_MAX) | F.col("first"))
+        .drop("first")
     )
 
 
