@@ -273,7 +273,7 @@ TIER_METADATA: Final[Columns] = {
 # Columns that a table may lack; then they are null.
 OPTIONAL_COLUMNS: Final[dict[str, frozenset[str]]] = {
     "ledger": frozenset({"value", "timestamp_ms", "timestamp_type"}),
-    "observations": frozenset({"leader_epoch"}),
+    "observations": frozenset({"leader_epoch", "given_ns"}),
 }
 
 TABLES: Final[dict[str, Columns]] = {

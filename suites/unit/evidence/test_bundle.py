@@ -31,7 +31,7 @@ from harness.model.contract.contract import (
 )
 from harness.model.errors import BadEvidence
 from harness.model.finding import Finding
-from harness.model.schemas import TABLES
+from harness.model.schemas import OPTIONAL_COLUMNS, TABLES
 from harness.model.verdict import Score, Verdict
 from suites.unit.evidence_examples import FORMAT, write_example
 
@@ -288,6 +288,21 @@ def test_sealing_refuses_evidence_that_could_not_be_judged(sealed: Path, wrong: 
     assert said in str(refusal.value)
     assert "\n" not in str(refusal.value)
     assert _content(sealed) == before
+
+
+@pytest.mark.parametrize(("table", "column"), [(t, c) for t, columns in OPTIONAL_COLUMNS.items() for c in columns])
+def test_a_parquet_table_may_leave_out_each_optional_column(sealed: Path, table: str, column: str) -> None:
+    (part,) = Bundle.open(sealed).table_files(table)
+    whole = pq.read_table(part)
+    pq.write_table(whole.drop_columns([column]), part)
+    assert seal_directory(sealed).complete
+    (row,) = re.findall(rf"^\| [\w, ]*\b{column}\b[\w, ]* \|.*$", _section(table), re.MULTILINE)
+    assert re.search(r"columns? may be left out", row)
+
+
+def _section(table: str) -> str:
+    """The part of FORMAT.md about a table."""
+    return FORMAT.split(f"\n### {table}: ", 1)[1].split("\n###", 1)[0]
 
 
 def _content(bundle: Path) -> dict[str, bytes | None]:
