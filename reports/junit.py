@@ -58,7 +58,7 @@ def _case(result: ScenarioResult, verdict: Verdict | None) -> TestCase:
 
 
 def _not_run(name: str, reason: str, *, lacking: bool) -> TestCase:
-    """lacking: the gate is INCONCLUSIVE for it, which a skipped test would hide."""
+    """lacking: the gate is INCONCLUSIVE because of it. It is an error then: a skipped test would hide that."""
     case = TestCase(name, classname="durability.gate")
     case.result = [(Error if lacking else Skipped)(clean(reason), type_="NotRun")]
     return case

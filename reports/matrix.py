@@ -93,7 +93,10 @@ def markdown(matrix: Mapping[str, Any]) -> list[str]:
             f"| {g.happens} | {r.cell['configuration']} | {r.promised} | **{_odd(r)}** |" for g, r in reported.odd
         ]
     lines += ["", "### Costs of settings, and better settings", ""]
-    lines += ["| result | settings | event | better settings, from the same run |", "|---|---|---|---|"]
+    lines += [
+        "| result | settings | event | nearest settings with a better result (not each of them is needed) |",
+        "|---|---|---|---|",
+    ]
     for words, costs in reported.costs:
         lines += [f"| **{words}** | | | |", *(_cost(cost) for cost in costs)]
     for group in reported.groups:
@@ -112,7 +115,7 @@ def _section(group: Group) -> Iterator[str]:
     for row in group.rows:
         came = f"**NOT AS PROMISED: {_odd(row)}**" if row.look == "odd" else row.seen
         cell = row.cell
-        why = f"{cell['which']}: {cell['why']} ({_linked(cell['source'])})"
+        why = f"{cell['which']}, because {cell['why']} ({_linked(cell['source'])})"
         yield f"| {_with(row)} | {row.promised} | {came} | {why} | {', '.join(cell['fix'])} |"
 
 

@@ -133,7 +133,7 @@ def _scenario(result: ScenarioResult, verdict: Verdict | None, evidence: Path) -
     if result.status is None:
         return [("", ""), (f"{result.name}: harness error", "bold magenta"), (f"  {result.error}", "")]
     if result.status is Status.PASS or verdict is None:
-        lines = [] if verdict is None else [*began_lines(verdict), *excused_lines(verdict)]
+        lines = [] if verdict is None else [*began_lines(verdict), *excused_lines(verdict), *_other_attempts(result)]
         return [("", ""), (f"{result.name}: {result.status.name}", _STYLE[result.status]), *lines] if lines else []
     lines = [("", ""), (f"{result.name}: {result.status.name}", _STYLE[result.status]), *began_lines(verdict)]
     condemning = [f for f in verdict.findings if f.condemns]
@@ -146,9 +146,13 @@ def _scenario(result: ScenarioResult, verdict: Verdict | None, evidence: Path) -
     lines += excused_lines(verdict)
     lines += [(f"  doubt: {d.text}", "yellow") for d in verdict.doubts]
     lines += [(f"  note: {note}", "dim") for note in verdict.notes[:NOTES_SHOWN]]
-    if other := result.earlier:
-        lines.append((f"  other attempts, which do not decide: {', '.join(other)}", "dim"))
-    return lines
+    return [*lines, *_other_attempts(result)]
+
+
+def _other_attempts(result: ScenarioResult) -> list[Line]:
+    if not result.earlier:
+        return []
+    return [(f"  other attempts, which do not decide: {', '.join(result.earlier)}", "dim")]
 
 
 def finding_lines(finding: Finding) -> list[Line]:

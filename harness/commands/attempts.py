@@ -21,8 +21,8 @@ from harness.run.progress import Progress
 from harness.run.scenario_run import Driven, Task, drive
 
 ATTEMPTS_MAX: Final = 2
-# These doubts come from what brokers answered to clients: they are about the release, not about the machine.
-FROM_BROKERS: Final = frozenset({"producer_fatal", "reader_reset"})
+# These doubts come from brokers, by what they answered to clients or by their end: another attempt may hide a bug.
+FROM_BROKERS: Final = frozenset({"producer_fatal", "reader_reset", "node_died"})
 
 
 @dataclass(frozen=True, slots=True)

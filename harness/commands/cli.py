@@ -60,8 +60,8 @@ def commands() -> None:
     """Decides whether an Apache Kafka release may ship: it breaks real brokers and follows every acknowledged record.
 
     Exit codes: 0 PASS, 1 FAIL, 10 INCONCLUSIVE, 2 wrong usage or bad input, 3 the harness itself failed,
-    130 interrupted, 143 terminated. Over several scenarios the worst counts: FAIL, then an error of the harness, then
-    INCONCLUSIVE, then PASS.
+    130 interrupted, 143 terminated. Over several scenarios the worst counts: FAIL, then bad input, then an error
+    of the harness, then INCONCLUSIVE, then PASS.
     """
 
 
@@ -92,7 +92,7 @@ def _run_options(command: F) -> F:
             type=_Whole(min=1, max=RECORDS_MAX),
             default=RECORDS_DEFAULT,
             show_default=True,
-            help="Records of a whole gate; each scenario gets a part of them.",
+            help="Records of a whole gate; each scenario gets its part by weight, also when it runs alone.",
         ),
         click.option(
             "--seed",
@@ -115,7 +115,11 @@ def _run_options(command: F) -> F:
 @click.option(
     "--without", metavar="NAME,...", multiple=True, help="Leave these scenarios out, and say so in the verdict."
 )
-@click.option("--fail-fast", is_flag=True, help="Stop after the first scenario that is not PASS.")
+@click.option(
+    "--fail-fast",
+    is_flag=True,
+    help="Judge each scenario before the next; stop after the first not PASS.",
+)
 def gate(only: tuple[str, ...], without: tuple[str, ...], fail_fast: bool, **common: Any) -> Exit:
     """Judge a Kafka release by every scenario of the gate.
 
@@ -179,10 +183,14 @@ def run(scenario: str | None, tag: tuple[str, ...], without: tuple[str, ...], is
 
 @commands.command()
 @_run_options
-@click.option("--only", metavar="NAME,...", multiple=True, help="Play only these columns, by scenario or event.")
-@click.option("--tag", metavar="TAG", multiple=True, help="Play only columns with this tag, such as quick.")
+@click.option("--only", metavar="NAME,...", multiple=True, help="Play only these events, by name or scenario.")
+@click.option("--tag", metavar="TAG", multiple=True, help="Play only events with this tag, such as quick.")
 def contracts(only: tuple[str, ...], tag: tuple[str, ...], **common: Any) -> Exit:
-    """Play each configuration at each event, and print what each kept or lost: the matrix of contracts."""
+    """Play each configuration at each event, and print what each kept or lost: the matrix of contracts.
+
+    Exit 0 only if every scenario is PASS and every configuration has exactly the promised result. What this machine
+    cannot play is not run; where CI is set, the command is refused then.
+    """
     from harness.commands import matrix  # see _gate
 
     names = matrix.chosen(_names(only, "--only"), tag)
@@ -275,7 +283,10 @@ def _regression(issue: str, *, keep: bool, **common: Any) -> Exit:
     "--json", "as_json", is_flag=True, help="Print the verdict as JSON, and nothing else, to standard output."
 )
 def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
-    """Judge an evidence bundle, or all of an --out folder, again. No broker is needed."""
+    """Judge an evidence bundle, or all of an --out folder, again. No broker is needed.
+
+    Writes verdict.json into each bundle, and gate.json and junit.xml beside them.
+    """
     with reports.progress() as progress:
         judged = verify_command.judge_again(evidence, master, progress)
     without = judged.each.without_verdict
@@ -311,7 +322,7 @@ def doctor_() -> Exit:
 @click.option("--bootstrap", metavar="HOST:PORT", help="Read the settings from this cluster instead of the options.")
 @click.option("--topic", metavar="NAME", multiple=True, help="With --bootstrap: only these topics. Default: all.")
 @click.option(
-    "--command-config", type=PATH, metavar="FILE", help="With --bootstrap: client settings, as of Kafka's tools."
+    "--command-config", type=PATH, metavar="FILE", help="With --bootstrap: client settings, as for Kafka's tools."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, to standard output.")
 @click.pass_context

@@ -159,7 +159,7 @@ def settings_at(event: str, scenario: Scenario, topic: TopicSettings) -> TopicSe
 
 
 def _declared(scenario: Scenario) -> Contract:
-    """The contract of the settings alone, without the anomalies that the scenario allows in addition."""
+    """The contract of the settings alone, without the unclean elections that the scenario allows in addition."""
     return contract_of(replace(scenario, allowed_anomalies=replace(scenario.allowed_anomalies, unclean_election=False)))
 
 

@@ -3,7 +3,7 @@
 HarnessError
 ├── BadInput            wrong usage, bad input, a missing capability: exit 2
 │   └── BadEvidence     a bundle that is damaged, truncated or of another program: exit 2
-└── HarnessFailure      the harness itself could not continue: exit 3
+└── HarnessFailure      the harness itself could not continue: exit 3; inside a run it is a doubt
     └── HarnessTimeout  a wait reached its time limit; the text says what was last seen
 """
 
@@ -23,8 +23,8 @@ class BadEvidence(BadInput):
 
 
 class HarnessFailure(HarnessError):  # noqa: N818
-    """The harness failed. Neither Kafka nor the user is the cause."""
+    """The harness failed. The user is not the cause."""
 
 
 class HarnessTimeout(HarnessFailure):
-    """A wait reached its time limit. The text says what was waited for and what was last seen."""
+    """A wait reached its time limit, because of the cluster or the machine. The text says what was last seen."""

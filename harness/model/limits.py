@@ -1,4 +1,4 @@
-"""Limits of memory and CPU for one broker."""
+"""Limits of memory and CPU for one node."""
 
 from __future__ import annotations
 

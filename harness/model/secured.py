@@ -12,7 +12,7 @@ SECURE: Final = "sasl_ssl"  # the name in clients' statistics
 
 
 def producer_name(producer: str) -> str:
-    """The name of a producer in `clients`; a reader may have the same name."""
+    """The key of a producer in `clients` of run.json's `secured`; with a prefix, because a reader may have its name."""
     return f"producer {producer}"
 
 

@@ -35,6 +35,7 @@ def render() -> str:
 def _row(scenario: Scenario) -> str:
     control = scenario.negative_control
     sets = ", ".join(tag for tag in tags_of(scenario) if tag in _SETS)
+    sets += ", gate on containers" if scenario.gate_on_containers else ""
     expected = ", ".join(f"`{kind}`" for kind in control.expect) if control else ""
     what = control.what if control else "none"
     name = f"[`{scenario.name}`]({path_of(scenario.name).parent.name}/{scenario.name}.toml)"

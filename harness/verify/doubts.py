@@ -91,8 +91,8 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
             not_read[place] += run["count"]
         elif run["kind"] == UNJUDGED:
             start = run["other_last"]
-            why = "the evidence lacks the batch sizes, or the log start before the run, that would tell whether it may"
-            yield Doubt("unjudged", f"the log of {place} starts at {start}, and {why}")
+            lacks = "the evidence lacks the batch sizes, or the log start before the run"
+            yield Doubt("unjudged", f"the log of {place} starts at {start}; {lacks}, so it may be wrong")
         elif run["kind"] == UNPROCESSED:
             text = f"{run['reader']} had not yet processed {run['count']} records of {place} when the run ended"
             yield Doubt("unprocessed", text)
@@ -100,10 +100,8 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
             unshared[run["reader"], place] += run["count"]
     for (group, place), records in unshared.items():
         text = f"share group {group} accepted none of {records} records of {place}"
-        yield Doubt(
-            "unshared",
-            f"{text}; it may have archived them: a delivery with a lost response counts, too",
-        )
+        archived = "it may have archived them: a delivery whose response was lost counts towards the limit, too"
+        yield Doubt("unshared", f"{text}; {archived}")
     for text in undrained(case):
         yield Doubt("share_undrained", text)
     for place, records in not_read.items():

@@ -65,11 +65,9 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.WRONG_ACK_OFFSET, ""): lambda run: (
         f"the acknowledgement to the release's own client named {_span(run, 'offset')}"
     ),
-    (Kind.MISROUTED, ""): lambda run: (
-        f"the record was sent to another topic or partition, to {_span(run, 'partition')} there"
-    ),
+    (Kind.MISROUTED, ""): lambda run: f"it was sent to {_span(run, 'partition')} of this topic or of another one",
     (Kind.PHANTOM, "never_sent"): "no producer reserved or sent this sequence number",
-    (Kind.PHANTOM, "refused"): "its send was refused, so it was certainly not written",
+    (Kind.PHANTOM, "refused"): "its send was refused, so that no log may contain it",
     (Kind.VANISHED, "gone"): "a live reader received it, and after healing no record is at its offset",
     (Kind.VANISHED, "written_again"): lambda run: (
         f"a live reader received it from a batch that was truncated later; the batch there now has "
@@ -237,7 +235,14 @@ def _of_loss(topic: TopicContract | None, producer: ProducerContract | None, con
     least = topic and _then(MIN_INSYNC, topic.min_insync_replicas, topic, contract)
     in_sync = f" with {MIN_INSYNC}={least}" if topic and acks == "all" else ""
     clean = " and no unclean election" if topic and not topic.unclean_election else ""
-    return f"acks={acks}{in_sync}{clean} keeps every acknowledged record"
+    if acks == "0":
+        return "acks=0 promises nothing, and no excuse covers this loss"
+    limits = [
+        *(["those at or above the log end of the next leader after a leader change"] if acks == "1" else []),
+        *(["those that an unclean election may lose"] if topic and topic.unclean_election else []),
+    ]
+    unless = f", except {' and '.join(limits)}" if limits else ""
+    return f"acks={acks}{in_sync}{clean} keeps every acknowledged record{unless}"
 
 
 def _of_idempotence(kind: str, producer: ProducerContract | None) -> str:

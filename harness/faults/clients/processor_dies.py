@@ -30,11 +30,12 @@ class ProcessorDies(Fault):
 
     do: ClassVar[str] = "processor_dies"
     summary: ClassVar[str] = (
-        "Makes the processor of a group die at a moment (`at`) of its work on the next `records` records."
+        "Makes the processor of a group die at a moment (`at`) of its work on the next `records` records; with "
+        "`zombie`, it continues after another one took over."
     )
     proof: ClassVar[str] = (
-        "it received that many records and did not get further than that moment; an application of Kafka Streams was "
-        "killed with that many records in the log and not committed; a zombie was fenced"
+        "it received that many records and did not get further than that moment (Kafka Streams: it was killed with "
+        "that many records in the log and not committed); with `zombie`, the old processor was fenced"
     )
     group: GroupRef
     at: Moment

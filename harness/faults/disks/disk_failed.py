@@ -47,7 +47,7 @@ class DiskFailed(Fault):
         "Fails the disk of a log directory while its broker runs (EIO); healing mounts it again and starts the broker."
     )
     proof: ClassVar[str] = (
-        "as of `disk_full`; with several log directories, the broker still runs and logged that it took this one "
+        "as for `disk_full`; with several log directories, the broker still runs and logged that it took this one "
         "offline, and the partitions that it led there have a newer leader epoch"
     )
     needs: ClassVar[frozenset[str]] = frozenset({"disk.own", "kill", "restart"})

@@ -24,7 +24,7 @@ class DiskFilled(Fault):
     summary: ClassVar[str] = (
         "Fills the disks of a broker except `spare_kb` (ENOSPC), until it ends; healing frees the space and starts it."
     )
-    proof: ClassVar[str] = "as of `disk_full`"
+    proof: ClassVar[str] = "as for `disk_full`"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.own", "restart"})
     stops: ClassVar[bool] = True
     node: OneBrokerExpr

@@ -25,7 +25,7 @@ class DiskFull(Fault):
     summary: ClassVar[str] = (
         "Limits the size of a broker's files (RLIMIT_FSIZE), until it ends; healing starts it without a limit."
     )
-    proof: ClassVar[str] = "it ended, its log says that its log directory failed, and its absence shows as of `kill`"
+    proof: ClassVar[str] = "it ended, its log says that its log directory failed, and its absence shows as for `kill`"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.full", "restart"})
     stops: ClassVar[bool] = True
     node: OneBrokerExpr

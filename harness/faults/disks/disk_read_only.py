@@ -24,7 +24,7 @@ class DiskReadOnly(DiskFailed):
     summary: ClassVar[str] = (
         "Makes the disk of a log directory read-only while its broker runs (EROFS), as ext4 does after an error."
     )
-    proof: ClassVar[str] = "as of `disk_failed`"
+    proof: ClassVar[str] = "as for `disk_failed`"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.ext4", "kill", "restart"})
 
     def validate(self, plan: StepValidation) -> None:

@@ -32,7 +32,7 @@ class DiskSlow(Fault):
         "Limits the disks of a broker to `writes_per_s` writes a second, so that flushes take long."
     )
     proof: ClassVar[str] = (
-        "flushing a small file took much longer than before, and the stall shows as of `disk_stalled`"
+        "flushing a small file took much longer than before, and the stall shows as for `disk_stalled`"
     )
     needs: ClassVar[frozenset[str]] = frozenset({"disk.own", "disk.slow"})
     node: OneBrokerExpr

@@ -27,7 +27,7 @@ class DiskStalled(Fault):
         "Freezes the disks of a broker for freeze_s (FIFREEZE) and thaws them for thaw_s, in turn, until it is healed."
     )
     proof: ClassVar[str] = (
-        "acks stopped, or the broker left an ISR or lost the leadership, and the disks were thawed at least twice"
+        "the disks were thawed at least twice; and acks stopped, or the broker left an ISR or lost the leadership"
     )
     needs: ClassVar[frozenset[str]] = frozenset({"disk.own"})
     node: OneBrokerExpr

@@ -37,9 +37,9 @@ class Cut(LinkFault):
         "Cuts the links by which `src` connects to `dst`: silent or refusing, both ways or only requests or answers."
     )
     proof: ClassVar[str] = (
-        "the source left the ISR, or its log did not grow and ends below its leader's; of clients, acks stopped or "
-        "records were retried, and of an isolated client only its own; of controllers, the leader epoch of partitions "
-        "that the source led rose"
+        "between brokers: the source left the ISR, or its log did not grow and ends below its leader's; from clients: "
+        "acks stopped or records were retried; from an isolated client: its acks stopped, and those of other clients "
+        "continued; to controllers: the leader epoch of partitions that the source led rose"
     )
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     mode: CutMode = "silent"

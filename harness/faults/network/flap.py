@@ -24,7 +24,7 @@ class Flap(Cut):
 
     do: ClassVar[str] = "flap"
     summary: ClassVar[str] = "Cuts links as `cut` does for down_s and heals them for up_s, in turn, until it is healed."
-    proof: ClassVar[str] = "as of `cut`, and the links were healed at least twice"
+    proof: ClassVar[str] = "as for `cut`, and the links were healed at least twice"
     down_s: Deadline = 1.0
     up_s: Deadline = 1.0
 

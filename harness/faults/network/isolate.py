@@ -29,8 +29,8 @@ class Isolate(Fault):
     do: ClassVar[str] = "isolate"
     summary: ClassVar[str] = 'Cuts brokers off from "brokers", "controllers", "clients" or several of them, both ways.'
     proof: ClassVar[str] = (
-        "the partitions that it led have a newer leader epoch, or an ISR shrank; of clients only, acks stopped or "
-        "records were retried"
+        "the partitions that it led have a newer leader epoch; or an ISR shrank, unless it led some and is cut off "
+        "from controllers; away from clients only: acks stopped or records were retried"
     )
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     node: BrokersExpr

@@ -45,8 +45,8 @@ class Slow(LinkFault):
         "Delays the links from `src` to `dst` by latency_ms, plus or minus jitter_ms, and limits them to rate_kb_s."
     )
     proof: ClassVar[str] = (
-        "the source left the ISR, or gets the leader's records that much later; of clients, acks stopped or records "
-        "were retried; of controllers, the source lagged behind the metadata log at each look"
+        "between brokers: the source left the ISR, or gets the leader's records that much later; from clients: acks "
+        "stopped or records were retried; to controllers: the source lagged behind the metadata log at each look"
     )
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     latency_ms: Milliseconds = 0

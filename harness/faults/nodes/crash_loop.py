@@ -28,7 +28,7 @@ class CrashLoop(Fault):
     summary: ClassVar[str] = (
         "Kills brokers with SIGKILL, and `times` times again while they recover their logs; healing starts them."
     )
-    proof: ClassVar[str] = 'as of `kill`, and each later death came before "Kafka Server started"'
+    proof: ClassVar[str] = 'as for `kill`, and each later death came before "Kafka Server started"'
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "restart"})
     stops: ClassVar[bool] = True
     node: BrokersExpr

@@ -43,7 +43,7 @@ class KillCleaning(Fault):
     summary: ClassVar[str] = (
         "Kills a broker with SIGKILL while its cleaner, slowed down, compacts `of`; healing starts it again."
     )
-    proof: ClassVar[str] = "as of `kill`, and the dead broker left unfinished files of the cleaner"
+    proof: ClassVar[str] = "as for `kill`, and the dead broker left unfinished files of the cleaner"
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "pause", "restart", "disk.read"})
     stops: ClassVar[bool] = True
     node: OneBrokerExpr

@@ -39,7 +39,7 @@ class KillDeleting(Fault):
     summary: ClassVar[str] = (
         "Kills a broker with SIGKILL when it begins to delete tiered segments of `of` locally; healing starts it again."
     )
-    proof: ClassVar[str] = "as of `kill`, and the dead broker left segments of `of` renamed but not removed"
+    proof: ClassVar[str] = "as for `kill`, and the dead broker left segments of `of` renamed but not removed"
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "restart", "disk.read"})
     stops: ClassVar[bool] = True
     node: OneBrokerExpr

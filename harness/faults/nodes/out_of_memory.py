@@ -32,7 +32,7 @@ class OutOfMemory(Fault):
     summary: ClassVar[str] = (
         "Fills the heap of a running node until its JVM ends with OutOfMemoryError; healing starts it again."
     )
-    proof: ClassVar[str] = "it ended, its JVM named OutOfMemoryError as the reason, and its absence shows as of `kill`"
+    proof: ClassVar[str] = "it ended, its JVM named OutOfMemoryError as the reason, and its absence shows as for `kill`"
     needs: ClassVar[frozenset[str]] = frozenset({"restart"})
     stops: ClassVar[bool] = True
     node: NodesExpr
@@ -89,7 +89,7 @@ class OomKilled(OutOfMemory):
         "healing restores the limit and starts it again."
     )
     proof: ClassVar[str] = (
-        "the container engine reports that the kernel killed it for its memory, and its absence shows as of `kill`"
+        "the container engine reports that the kernel killed it for its memory, and its absence shows as for `kill`"
     )
     needs: ClassVar[frozenset[str]] = frozenset({"memory.limit", "restart"})
 

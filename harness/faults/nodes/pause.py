@@ -15,7 +15,7 @@ class Pause(ProcessFault):
 
     do: ClassVar[str] = "pause"
     summary: ClassVar[str] = "Freezes nodes with SIGSTOP, as a long garbage collection does; healing sends SIGCONT."
-    proof: ClassVar[str] = "as of `kill`; of a follower also that acks stopped"
+    proof: ClassVar[str] = "as for `kill`; for a follower, stopped acks are a proof, too"
     needs: ClassVar[frozenset[str]] = frozenset({"pause"})
     brief: ClassVar[bool] = True
 

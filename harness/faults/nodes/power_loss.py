@@ -59,7 +59,7 @@ class PowerLoss(Fault):
         "and healing starts them."
     )
     proof: ClassVar[str] = (
-        "as of `kill`, the file systems shut down, and logs end below their former end, unless every record was flushed"
+        "as for `kill`, the file systems shut down, and logs end below their former end, unless all was flushed"
     )
     needs: ClassVar[frozenset[str]] = frozenset({"disk.own", "kill", "pause", "restart"})
     stops: ClassVar[bool] = True

@@ -37,7 +37,7 @@ class Roll(Action):
         'Restarts nodes one by one on the release `to`, "tested" or "start", and waits for full ISRs in between.'
     )
     proof: ClassVar[str] = (
-        "the absence of each broker shows as of `terminate`, the other controllers committed without each controller, "
+        "the absence of each broker shows as for `terminate`, the other controllers committed without each controller, "
         "and each node's own log names the other release"
     )
     needs: ClassVar[frozenset[str]] = frozenset({"terminate", "restart"})

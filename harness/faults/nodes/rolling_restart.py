@@ -24,7 +24,7 @@ class RollingRestart(Action):
 
     do: ClassVar[str] = "rolling_restart"
     summary: ClassVar[str] = "Stops and starts brokers one by one, and waits for full ISRs before the next."
-    proof: ClassVar[str] = "the absence of each broker shows as of `kill`"
+    proof: ClassVar[str] = "the absence of each broker shows as for `kill`"
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "terminate", "restart"})
     disturbs: ClassVar[bool] = True
     node: BrokersExpr = "brokers"

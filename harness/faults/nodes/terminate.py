@@ -15,7 +15,7 @@ class Terminate(ProcessFault):
 
     do: ClassVar[str] = "terminate"
     summary: ClassVar[str] = "Shuts nodes down with SIGTERM, one after the other; healing starts them again."
-    proof: ClassVar[str] = "as of `kill`"
+    proof: ClassVar[str] = "as for `kill`"
     needs: ClassVar[frozenset[str]] = frozenset({"terminate", "restart"})
 
     def _stop(self, context: StepContext, victims: tuple[int, ...]) -> None:

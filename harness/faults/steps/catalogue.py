@@ -19,8 +19,9 @@ step that a scenario may use: `{ do = "kill", node = "leader(plain/0)" }`. `dura
 machine can run.
 
 A fault that changed nothing on the data path tested nothing: each one must prove that it had an effect, or the run is
-INCONCLUSIVE. Each fault is healed whatever happens. With `for_s` above 0 its own step heals it, after so many seconds;
-else a later step `heal` does, or the end of the steps. An argument that has no value in the last column is required.
+INCONCLUSIVE. A row with `for_s` is healed whatever happens: with `for_s` above 0 by its own step after so many seconds,
+else by a later step `heal`, or at the end of the steps. A row without `for_s` is an action that disturbs the data path;
+it is done when it returns. An argument that has no value in the last column is required.
 """
 
 

@@ -141,7 +141,7 @@ def isolated_stalled(context: StepContext, led: Collection[Place]) -> Probe:
 
 
 def answers_missed(context: StepContext) -> Probe:
-    """Proof: from now on, clients retried records, or gave up records that may be in the log."""
+    """Proof: since this call, clients retried records, or gave up records that may be in the log."""
     retries, unknown = context.load.retries(), context.load.unknown()
 
     def probe() -> EffectProof:

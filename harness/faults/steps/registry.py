@@ -28,7 +28,10 @@ class Heal(Kind):
     """Ends a fault before the end of the scenario."""
 
     do: ClassVar[str] = "heal"
-    summary: ClassVar[str] = "Heals the fault of an earlier step, after it had an effect."
+    summary: ClassVar[str] = (
+        "Waits until the fault of an earlier step has an effect, or its deadline is over, and heals it; some effects "
+        "are proven after healing."
+    )
     fault: StepRef
 
 
@@ -37,7 +40,7 @@ class WaitEffect(Kind):
     """Keeps the next step from starting too early."""
 
     do: ClassVar[str] = "wait_effect"
-    summary: ClassVar[str] = "Waits until the fault of an earlier step has had an effect."
+    summary: ClassVar[str] = "Waits until the fault of an earlier step has an effect, or its deadline is over."
     fault: StepRef
 
 

@@ -31,7 +31,7 @@ def run_steps(
 ) -> list[Row]:
     """Executes the steps and returns the rows of steps.json; `on_step` gets them whenever one changed.
 
-    A wait that times out ends the steps, not the run: its row has an "error", all faults are healed, and the verifier
+    A step that times out ends the steps, not the run: its row has an "error", all faults are healed, and the verifier
     judges what the cluster made of it. Any other exception, an interrupt included, heals all faults and is raised.
     """
     runner = _StepRunner(context, on_step or (lambda _: None))
@@ -83,7 +83,7 @@ class _StepRunner:
     in_sync_ns: dict[tuple[Place, int], int] = field(default_factory=dict)  # when a replica was last seen in an ISR
 
     def run(self, step: Step) -> bool:
-        """Runs one step; False when a wait timed out, so that the steps cannot continue."""
+        """Runs one step; False when it timed out, so that the steps cannot continue."""
         kind = build_step(step)
         self._watch_leaders()
         self.context.faults_open = len(self.active)

@@ -124,7 +124,7 @@ class WaitNoLeader(WaitOnPartitions):
     """Partitions that are offline."""
 
     do: ClassVar[str] = "wait_no_leader"
-    summary: ClassVar[str] = "Waits until no partition has a leader."
+    summary: ClassVar[str] = "Waits until none of the partitions has a leader."
 
     def perform(self, context: StepContext) -> Done:
         return self.until(context, "no leader", lambda s: f"leader {s.leader}" if s.leader >= 0 else None)
@@ -135,7 +135,7 @@ class WaitDeposed(WaitOnPartitions):
     """Leaders that have lost the leadership, whether or not there is a new one."""
 
     do: ClassVar[str] = "wait_deposed"
-    summary: ClassVar[str] = "Waits until no node of the step `since` leads a partition."
+    summary: ClassVar[str] = "Waits until no node of the step `since` leads any of the partitions."
     since: FaultRef
 
     def perform(self, context: StepContext) -> Done:

@@ -77,7 +77,7 @@ class TierOff(Fault):
 def refuse_tier_switch(config: Mapping[str, str]) -> None:
     """BadInput for settings that delete records which only the tier has: `TierOff` measures how many these are."""
     if switched := [key for key in (REMOTE, _DELETING) if key in config]:
-        raise BadInput(f"config: {switched[0]} deletes records that only the remote tier has; use a step {TIER_OFF}")
+        raise BadInput(f"config: {switched[0]} may delete records that only the remote tier has; use a step {TIER_OFF}")
 
 
 Replicas = Mapping[Place, Mapping[int, TieredReplica]]

@@ -29,7 +29,7 @@ class TierSwapped(Fault):
 
     do: ClassVar[str] = "tier_swapped"
     summary: ClassVar[str] = (
-        "Replaces the folder of the remote tier by an empty one; healing restores it, with the new copies."
+        "Replaces the folder of the remote tier by an empty one; healing restores it and moves the new copies into it."
     )
     proof: ClassVar[str] = "leaders do not serve older tiered records, and new copies are in the other folder"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read", "disk.write"})

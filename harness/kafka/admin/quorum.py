@@ -136,7 +136,7 @@ def remove_voter(wire: Wire, node: int, directory: str, deadline_s: float) -> No
 
 
 def add_voter(wire: Wire, node: int, directory: str, deadline_s: float) -> None:
-    """Makes a controller a voter, which must have caught up. Errors as of `remove_voter`."""
+    """Makes a controller a voter, which must have caught up. Errors as for `remove_voter`."""
     host, port = controller_address(node).split(":")
     question = call(
         AddRaftVoterRequest,

@@ -74,7 +74,8 @@ def _published(release: Release, maven_repo: str | None, cache: Path, progress: 
         return fetched(wanted, f"own-clients-{release.version}", maven_repo, Cache(cache), progress, what)
     except (NotPublished, Unreachable) as error:
         raise BadInput(
-            f"the Java clients of Kafka {release.version} cannot be downloaded ({error}): leave out {_LEAVE}"
+            f"the Java clients of Kafka {release.version} cannot be downloaded ({error}): "
+            f"give --maven-repo a repository that has them, or leave out {_LEAVE}"
         ) from error
 
 

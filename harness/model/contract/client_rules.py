@@ -256,11 +256,14 @@ def reader_fails(event: Event, topic: TopicSettings, client: ClientSettings) -> 
     return Promise(
         event=event,
         effects=(Effect.ARCHIVED, Effect.DUPLICATED),
-        which="that record, delivered as often as share.delivery.count.limit allows; other records are not delayed by "
-        "it",
+        which="the record on which it fails, delivered as often as share.delivery.count.limit allows; other records "
+        "are not delayed by it",
         why="a released record is delivered again, and the group archives it at the limit",
         source="KIP-932; KIP-1240",
-        fix=("share.delivery.count.limit above the longest failure", "a reader in no share group"),
+        fix=(
+            "share.delivery.count.limit above the number of deliveries on which the application fails",
+            "a reader in no share group",
+        ),
     )
 
 

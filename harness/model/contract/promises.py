@@ -98,7 +98,7 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
     (
         Event(
             "offsets_leader_alone_dies",
-            "the leader of a group's offsets dies while it is alone in sync, and others are up",
+            "the leader of a group's partition of __consumer_offsets dies while it is alone in sync, and others are up",
         ),
         offsets.leader_alone_dies,
     ),

@@ -110,7 +110,7 @@ def check_shape(shape: ClusterShape, where: str) -> None:
         if not 1 <= count <= NODES_MAX:
             raise BadInput(f"{where}: {what} = {count}; a cluster has 1 to {NODES_MAX} {what}")
     if not 1 <= shape.log_dirs <= LOG_DIRS_MAX:
-        raise BadInput(f"{where}: log_dirs = {shape.log_dirs}; a broker has 1 to {LOG_DIRS_MAX} log directories")
+        raise BadInput(f"{where}: log_dirs = {shape.log_dirs}; give 1 to {LOG_DIRS_MAX}")
     check_config(shape.config, f"{where}: config")
     in_sync_at_least(shape.config, shape.brokers, "brokers", f"{where}: config")
     if shape.starts_on is not None and not VERSION.fullmatch(shape.starts_on):

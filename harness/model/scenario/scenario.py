@@ -155,7 +155,7 @@ class Producer:
 
     @property
     def in_flight(self) -> int:
-        """The most requests to one broker without an answer."""
+        """The largest number of unanswered requests to one broker."""
         return int(self._setting(IN_FLIGHT_DEFAULT, "max.in.flight.requests.per.connection", "max.in.flight"))
 
     def _setting(self, default: int, *names: str) -> str:

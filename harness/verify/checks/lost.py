@@ -72,8 +72,10 @@ def beyond_every_log(drill: Drill) -> DataFrame:
 
 
 def _kept_since(given: Prepared, missing: DataFrame) -> DataFrame:
-    """By place, where it matters: the first acknowledgement at or above the log start. Later sends come after it in
-    the log."""
+    """When the first record at or above the log start was acknowledged; what was sent later is after it in the log.
+
+    By partition, of those with lost records of unknown offset and a log start above 0.
+    """
     cut = missing.where("offset IS NULL AND log_start > 0").select(*PLACE, "log_start").distinct()
     acked = given.ledger.where(F.col("outcome") == Outcome.ACKED.value)
     kept = acked.join(F.broadcast(cut), PLACE).where("offset >= log_start - 1")

@@ -320,7 +320,8 @@ def _not_read(names: set[str], tier: Tier) -> Iterator[Doubt]:
         if wanted and not any(last_look(rows) for p in partitions for rows in p.objects.values()):
             yield Doubt("tier_not_read", f"no object of {name} was seen in the remote tier at the end")
         if lacking := [row for p in partitions for row in last_look(p.replicas) if not lineage_of(row["epochs"])]:
-            yield Doubt("tier_not_read", f"the leader epochs of {len(lacking)} replicas of {name} are unknown")
+            unknown = f"the leader epochs of {len(lacking)} replicas of {name} are unknown"
+            yield Doubt("tier_not_read", f"{unknown}, so their offsets were not compared with the copies in the tier")
 
 
 def _replicas_not_seen(case: Case, names: set[str], tier: Tier) -> Iterator[Doubt]:

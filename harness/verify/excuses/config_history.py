@@ -89,7 +89,7 @@ def _changes(case: Case, topic: str) -> Iterator[tuple[Mapping[str, Any], Mappin
 
 
 def _replaced_ns(case: Case, step: Mapping[str, Any]) -> int:
-    """When no broker uses the setting any more that this step replaces."""
+    """The time from which no broker uses the value that this step replaced; UNBOUNDED if it failed or did not end."""
     if step.get("error") or step["ended_ns"] is None:
         return UNBOUNDED
     healed = [

@@ -124,7 +124,7 @@ def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     for topic, partition, log_end, until_ns, epoch in _permitted_elections(case):
         why = (
             f"unclean election of {topic}/{partition} in epoch {epoch}, which the contract permits: "
-            f"it may lose what was acknowledged before it at offset {log_end} and above"
+            f"the election may lose what was acknowledged before it at offset {log_end} and above"
         )
         yield from clauses(
             number, _OF_ELECTION, why, topic=topic, partition=partition, offsets=(log_end, None), acked_ns=(0, until_ns)
@@ -248,7 +248,7 @@ def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
         why = (
             f"power loss of brokers {', '.join(map(str, out.brokers))}, all in-sync replicas of "
             f"{out.topic}/{out.partition}; its contract permits records in memory only (flush.messages, flush.ms): "
-            f"it may lose what was acknowledged before it at offset {out.from_offset} and above"
+            f"the power loss may lose what was acknowledged before it at offset {out.from_offset} and above"
         )
         yield from clauses(
             number,

@@ -134,10 +134,10 @@ def _under_a_marker(reported: DataFrame, disks: DataFrame, batches: DataFrame) -
 
 
 def _on_disk(reported: DataFrame, disks: DataFrame, batches: DataFrame) -> DataFrame:
-    """A complete batch on the disk of every copy that may lack the record has it; a batch that a cleaner shrunk proves
-    nothing.
+    """Rows whose record is still on disk: every copy that may lack it has a whole batch with it.
 
-    A record that was removed between two reads must be missing on a disk that was read.
+    A batch that a cleaner shrank proves nothing. For a record that was removed between two reads it suffices that no
+    disk that was read lacks it.
     """
     whole = batches.where("control IS NULL AND count = last_offset - base_offset + 1")
     whole = whole.select(*_COPY, "base_offset", "last_offset", "max_timestamp_ms")

@@ -65,7 +65,7 @@ def test_the_worst_topic_comes_first_and_safe_ones_are_named_at_the_end() -> Non
 
 def test_groups_may_go_back_to_earlier_commits_with_unclean_elections() -> None:
     lines = explained([topic("__consumer_offsets", unclean=True, keeps_offsets=True)])
-    event = "the leader of a group's offsets dies while it is alone in sync, and others are up"
+    event = "the leader of a group's partition of __consumer_offsets dies while it is alone in sync, and others are up"
     at = lines.index(f"  duplicated when {event}")
     assert lines[at + 3] == "    how to fix: unclean.leader.election.enable=false"
     lines = explained([topic("__consumer_offsets", keeps_offsets=True)])

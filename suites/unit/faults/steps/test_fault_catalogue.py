@@ -39,7 +39,7 @@ def test_each_fault_declares_what_proves_its_effect(kind: type[Kind]) -> None:
 
 
 def test_a_proof_that_refers_to_another_fault_names_one() -> None:
-    named = {word for kind in FAULTS for word in kind.proof.split("`")[1::2] if kind.proof.startswith("as of ")}
+    named = {word for kind in FAULTS for word in kind.proof.split("`")[1::2] if kind.proof.startswith("as for ")}
     assert named - {field for kind in FAULTS for field in kind.__dataclass_fields__} <= BY_NAME.keys()
     assert "kill" in named
 

@@ -61,7 +61,7 @@ BEYOND: Final = {
     "offsets.retention.minutes above the longest time without a member",
     "replicas on power supplies of their own",
     "retention above the longest time without a reader",
-    "share.delivery.count.limit above the longest failure",
+    "share.delivery.count.limit above the number of deliveries on which the application fails",
 }
 OF_TOPIC: Final[dict[str, str]] = {
     "min.insync.replicas": "min_isr",
