@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 import reports
@@ -24,6 +26,7 @@ def original(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 def judged(
     original: Original, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> dict[str, Judged]:
-    """Every copy with its verdict. Spark starts after the brokers have stopped."""
+    """Every copy with its verdict. Spark starts after the brokers have stopped, with a low priority."""
+    os.nice(19)
     request.getfixturevalue("spark")
     return judge_plants(original, tmp_path_factory.mktemp("copies"))

@@ -21,7 +21,7 @@ from suites.planted.plants import whole_transactions
 
 SCENARIO: Final = Path(__file__).with_name("planted.toml")
 SEED: Final = 20_734
-TRIES_MAX: Final = 5  # about one in four runs meets the hang of librdkafka's send_offsets_to_transaction
+TRIES_MAX: Final = 8  # about one in four runs meets the hang of librdkafka's send_offsets_to_transaction
 RECORDS: Final = 10_000  # at least this many are acknowledged, even if the steps need fewer
 
 

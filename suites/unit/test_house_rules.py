@@ -62,9 +62,9 @@ def test_tox_ci_and_suites_test_the_same_release() -> None:
 def test_ci_runs_every_environment_of_tox() -> None:
     ci = (ROOT / ".ci/run").read_text(encoding="utf-8")
     [left_out] = re.findall(r"TOX_SKIP_ENV='([\w|]+)' \.venv/bin/tox run </dev/null", ci)
-    [beside] = re.findall(r"nice -n 19 \.venv/bin/tox run [^\n]*-e ([\w,]+) </dev/null", ci)
+    later = re.findall(r"\.venv/bin/tox run (?:--skip-pkg-install )?-e (\w+) </dev/null", ci)
     # The gate plays the scenarios of smoke too.
-    assert set(left_out.split("|")) == {*beside.split(","), "smoke"}
+    assert set(left_out.split("|")) <= {*later, "smoke"}
     assert re.search(r"tox run [^\n]*-e gate -- (?![^\n]*--only)", ci)
 
 
