@@ -23,13 +23,14 @@ from suites.unit.evidence_examples import verdict
 HUNG = Doubt(name="client_hung", text="send_offsets_to_transaction hung")
 FENCED = Doubt(name="producer_fatal", text="producer plain got OUT_OF_ORDER_SEQUENCE_NUMBER")
 RESET = Doubt(name="reader_reset", text="reader committed was reset to the log's start")
+DIED = Doubt(name="node_died", text="broker 2 ended by itself")
 
 
 def test_a_doubt_about_the_machine_or_a_client_deserves_another_attempt() -> None:
     assert deserves_another([HUNG])
 
 
-@pytest.mark.parametrize("from_brokers", [FENCED, RESET])
+@pytest.mark.parametrize("from_brokers", [FENCED, RESET, DIED])
 def test_another_attempt_never_hides_a_doubt_that_comes_from_the_brokers(from_brokers: Doubt) -> None:
     assert not deserves_another([from_brokers])
     assert not deserves_another([HUNG, from_brokers])
