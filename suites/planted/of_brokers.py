@@ -185,7 +185,7 @@ def near_log_start_by_delete_records(copy: Copy) -> Expected:
 @plant
 def near_log_start_by_size(copy: Copy) -> Expected:
     """As far as size permits: every replica still keeps retention.bytes."""
-    assert has_room(copy.original)
+    assert has_room(copy.original), "retention left no room below its limit"
     _raise_start(copy, "sized", _lowest_start_left(copy.original))
     return passes()
 

@@ -91,15 +91,9 @@ def _ranges_of_one_stream(rows: Iterable[Record]) -> list[list[Record]]:
 
 
 def transaction(original: Original, outcome: str) -> dict[int, list[Record]]:
-    """One of `whole_transactions`: neither among the first nor among the last."""
-    whole = whole_transactions(original, outcome)
-    return whole[len(whole) // 2]
+    """A transaction with this outcome that wrote to both partitions: its records by partition.
 
-
-def whole_transactions(original: Original, outcome: str) -> list[dict[int, list[Record]]]:
-    """Transactions with this outcome that wrote to both partitions: their records by partition.
-
-    Live readers received everything of them that their isolation permits. On a starved machine there may be none.
+    Live readers received everything of it that their isolation permits. On a starved machine there may be none.
     """
     by_txn: dict[int, dict[int, list[Record]]] = {
         t["txn_id"]: {} for t in original.rows("transactions", outcome=outcome)
@@ -109,11 +103,13 @@ def whole_transactions(original: Original, outcome: str) -> list[dict[int, list[
             by_txn[record.txn_id or 0].setdefault(partition, []).append(record)
     readers = LIVE if outcome == "committed" else ["uncommitted"]
     seen = {p: received_live(original, "paid", p, readers) for p in (0, 1)}
-    return [
+    whole = [
         parts
         for parts in by_txn.values()
         if len(parts) == 2 and all(r.offset in seen[p] for p, part in parts.items() for r in part)
     ]
+    assert whole, f"live readers received no {outcome} transaction as a whole"
+    return whole[len(whole) // 2]
 
 
 def forget(copy: Copy, *gone: Record, kinds: Iterable[str] = ALL_KINDS, **wanted: Any) -> None:
