@@ -33,7 +33,7 @@ def write_junit(path: Path, summary: GateSummary, verdicts: Mapping[str, Verdict
     for result in summary.results:
         suite.add_testcase(_case(result, verdicts.get(result.name)))
     reached = {result.name for result in summary.results}
-    unreached = {name: "an earlier scenario ended the gate" for name in summary.lacking if name not in reached}
+    unreached = {name: "not reached: the gate ended before it" for name in summary.lacking if name not in reached}
     for name, reason in {**unreached, **summary.not_run, **summary.not_applicable}.items():
         suite.add_testcase(_not_run(name, reason, lacking=name in summary.lacking))
     for bundle, sentence in without.items():

@@ -274,7 +274,7 @@ def test_junit_has_one_case_for_each_scenario(tmp_path: Path) -> None:
     assert "offsets 100 to 149" in cases["bad"][0].text
     assert isinstance(cases["thin"][0], Error)
     assert (cases["thin"][0].type, cases["broke"][0].type) == ("INCONCLUSIVE", "HarnessFailure")
-    assert cases["left_out_0"][0].message == "an earlier scenario ended the gate"
+    assert cases["left_out_0"][0].message == "not reached: the gate ended before it"
     assert (document.tests, document.failures, document.errors) == (5, 1, 3)
 
 
