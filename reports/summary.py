@@ -102,7 +102,7 @@ def _word(summary: GateSummary) -> str:
 
 def _with_gaps(summary: GateSummary, without: Mapping[str, str]) -> str:
     """The verdict when some bundles could not be judged; it never covers all bundles."""
-    judged = {n for r in summary.results for n in (r.bundle, *r.earlier) if n is not None} - without.keys()
+    judged = {name for result in summary.results for name in result.attempts} - without.keys()
     gaps = f"{len(without)} could not be judged"
     if summary.status is Status.PASS or not judged:
         return f"{summary.status.name} of {len(judged)} of {len(judged) + len(without)} bundles; {gaps}"

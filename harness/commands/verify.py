@@ -113,7 +113,7 @@ def judge_each(paths: Sequence[Path], progress: Progress) -> BatchVerdicts:
 def _lost(out: Path) -> dict[Path, str]:
     """Folders that once were bundles, by gate.json or by their content, and no longer are; with a sentence each."""
     results = read_gate(out).results if (out / GATE).is_file() else ()
-    named = {out / name for r in results for name in (r.bundle, *r.earlier) if name is not None}
+    named = {out / name for result in results for name in result.attempts}
     parts = (*REQUIRED_DOCUMENTS, *TABLES)
     others = [child for child in out.iterdir() if child.is_dir() and not is_bundle(child)]
     left = {child for child in others if any((child / part).exists() for part in parts)}

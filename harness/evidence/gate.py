@@ -39,6 +39,8 @@ _FORM: Final = {
     "took_s?": "number",
 }
 
+_REMEDY: Final = "take the folder from its source again, or judge its bundles one by one"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScenarioResult:
@@ -53,6 +55,11 @@ class ScenarioResult:
     bundle: str | None = None
     error: str | None = None
     earlier: tuple[str, ...] = ()
+
+    @property
+    def attempts(self) -> tuple[str, ...]:
+        """The bundles of all attempts, the one that decides first."""
+        return (() if self.bundle is None else (self.bundle,)) + self.earlier
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,6 +174,10 @@ def read_gate(out: Path) -> GateSummary:
         )
         for row in plain["scenarios"]
     )
+    if wrong := _contradiction(results):
+        raise BadEvidence(
+            f"{out / GATE} {wrong}; take the folder from its source again, or judge its bundles one by one"
+        )
     return GateSummary(
         required=tuple(plain["required"]),
         results=results,
@@ -179,6 +190,18 @@ def read_gate(out: Path) -> GateSummary:
         backends=tuple(plain.get("backends") or ()),
         took_s=plain.get("took_s"),
     )
+
+
+def _contradiction(results: Sequence[ScenarioResult]) -> str | None:
+    """Why these results prove nothing: each verdict needs a bundle of its own, in this folder."""
+    bundles = [name for result in results for name in result.attempts]
+    if outside := [name for name in bundles if name in ("", ".", "..") or Path(name).name != name]:
+        return f"names the bundle {outside[0]!r}, which is no folder beside it"
+    if twice := [name for name in bundles if bundles.count(name) > 1]:
+        return f"names the bundle {twice[0]} twice"
+    if bare := [result.name for result in results if result.status is not None and result.bundle is None]:
+        return f"has a verdict on {bare[0]} without a bundle"
+    return None
 
 
 def backends_and_duration(reported: Mapping[str, Any]) -> str:
@@ -213,9 +236,10 @@ def bundles_in(path: Path) -> list[Path]:
 def rejudged(summary: GateSummary, verdicts: Mapping[str, tuple[str, Status]]) -> GateSummary:
     """The summary with new verdicts: (scenario, status) by the name of the bundle's folder. Other results stay.
 
-    Bundles that it does not name are from a gate that died before it could name them; they are added.
+    Bundles that it does not name are from a gate that died before it could name them; they are added. BadEvidence for
+    a bundle of another scenario than the summary says.
     """
-    named = {name for r in summary.results for name in (r.bundle, *r.earlier)}
+    named = {name for r in summary.results for name in r.attempts}
     results = [_rejudged(r, verdicts) for r in summary.results]
     results += [
         ScenarioResult(name=scenario, status=status, bundle=bundle)
@@ -226,11 +250,17 @@ def rejudged(summary: GateSummary, verdicts: Mapping[str, tuple[str, Status]]) -
 
 
 def _rejudged(result: ScenarioResult, verdicts: Mapping[str, tuple[str, Status]]) -> ScenarioResult:
-    if result.bundle is None or result.bundle not in verdicts:
+    judged = {bundle: verdicts[bundle] for bundle in result.attempts if bundle in verdicts}
+    if other := [bundle for bundle, (scenario, _) in judged.items() if scenario != result.name]:
+        raise BadEvidence(
+            f"{GATE} names the bundle {other[0]} for {result.name}, and it is of {judged[other[0]][0]}; {_REMEDY}"
+        )
+    failed = [bundle for bundle, (_, status) in judged.items() if status is Status.FAIL]
+    decides = failed[0] if failed else result.bundle
+    if decides is None or decides not in judged:
         return result
-    return ScenarioResult(
-        name=result.name, status=verdicts[result.bundle][1], bundle=result.bundle, earlier=result.earlier
-    )
+    earlier = tuple(bundle for bundle in result.attempts if bundle != decides)
+    return ScenarioResult(name=result.name, status=judged[decides][1], bundle=decides, earlier=earlier)
 
 
 def summary_of(bundles: Sequence[Path], verdicts: Sequence[tuple[str, Status]]) -> GateSummary:

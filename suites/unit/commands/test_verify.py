@@ -12,7 +12,15 @@ import pytest
 
 from harness.commands import cli, verify
 from harness.evidence import Bundle
-from harness.evidence.gate import GateSummary, ScenarioResult, backends_and_duration, bundles_in, read_gate, write_gate
+from harness.evidence.gate import (
+    GateSummary,
+    ScenarioResult,
+    backends_and_duration,
+    bundles_in,
+    read_gate,
+    rejudged,
+    write_gate,
+)
 from harness.evidence.seal import seal_directory
 from harness.model.errors import BadEvidence, BadInput, HarnessFailure
 from harness.model.exits import Exit
@@ -96,6 +104,47 @@ def test_a_foreign_summary_of_a_gate_is_one_sentence(tmp_path: Path, foreign: di
     with pytest.raises(BadEvidence) as refusal:
         read_gate(tmp_path)
     assert f"gate.json is not the summary of a gate: {said}" in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ([{**_ROW, "bundle": None}], "has a verdict on calm without a bundle"),
+        ([_ROW, {**_ROW, "name": "other"}], "names the bundle calm twice"),
+        ([{**_ROW, "earlier": ["calm"]}], "names the bundle calm twice"),
+        ([{**_ROW, "bundle": "../calm"}], "names the bundle '../calm', which is no folder beside it"),
+        ([{**_ROW, "earlier": [".."]}], "names the bundle '..', which is no folder beside it"),
+        ([{**_ROW, "bundle": ""}], "names the bundle '', which is no folder beside it"),
+        ([{**_ROW, "bundle": "/calm"}], "names the bundle '/calm', which is no folder beside it"),
+    ],
+)
+def test_a_summary_is_no_evidence(tmp_path: Path, rows: list[dict[str, object]], said: str) -> None:
+    """A verdict counts only with a bundle of its own in the same folder."""
+    plain = {"required": ["calm"], "scenarios": rows, "release": {}, "seed": None}
+    (tmp_path / "gate.json").write_text(json.dumps(plain))
+    with pytest.raises(BadEvidence) as refusal:
+        read_gate(tmp_path)
+    assert said in str(refusal.value)
+    assert "judge its bundles one by one" in str(refusal.value)
+
+
+def test_a_bundle_of_another_scenario_is_no_evidence_for_this_one() -> None:
+    summary = GateSummary(required=("calm",), results=(ScenarioResult(name="calm", status=Status.PASS, bundle="calm"),))
+    assert rejudged(summary, {"calm": ("calm", Status.PASS)}) == summary
+    with pytest.raises(BadEvidence, match="names the bundle calm for calm, and it is of leader_killed"):
+        rejudged(summary, {"calm": ("leader_killed", Status.PASS)})
+
+
+def test_a_fail_of_any_attempt_decides_when_they_are_judged_again() -> None:
+    row = ScenarioResult(name="calm", status=Status.PASS, bundle="calm-again", earlier=("calm",))
+    summary = GateSummary(required=("calm",), results=(row,))
+    for first, status, decides in (
+        (Status.INCONCLUSIVE, Status.PASS, ("calm-again", ("calm",))),
+        (Status.FAIL, Status.FAIL, ("calm", ("calm-again",))),
+    ):
+        verdicts = {"calm": ("calm", first), "calm-again": ("calm", Status.PASS)}
+        (found,) = rejudged(summary, verdicts).results
+        assert (found.status, (found.bundle, found.earlier)) == (status, decides)
 
 
 @pytest.mark.parametrize(
