@@ -43,7 +43,10 @@ def lost(drill: Drill) -> DataFrame:
     )
     missing = missing.where(~F.coalesce(deleted, F.lit(False)))
     kind = F.when(F.col("reason") == "not_read", F.lit(NOT_READ)).otherwise(F.lit(Kind.LOST.value))
-    return found(missing, kind, F.col("reason"))
+    # Where the acknowledgement named no offset, the other isolation may show it.
+    seen = drill.read.groupBy(*RECORD, *PLACE[1:]).agg(F.min("offset").alias("seen_at"))
+    missing = missing.join(seen, [*RECORD, *PLACE[1:]], "left")
+    return found(missing, kind, F.col("reason"), offset=F.coalesce("offset", "seen_at"))
 
 
 def _topic_names(given: Prepared) -> DataFrame:
