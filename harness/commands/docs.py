@@ -44,10 +44,9 @@ def write(played: Sequence[Path]) -> list[Path]:
 
 def _matrix(played: Mapping[str, Any]) -> str:
     """MATRIX.md. The texts of its cells are those that the scenarios have now."""
-    texts = {
-        (cell.scenario, cell.topic): {key: plain(cell)[key] for key in _TEXTS}
-        for scenario in matrix_scenarios().values()
-        for cell in declared_cells(scenario, played["release"])
-    }
+    declared = (
+        plain(cell) for scenario in matrix_scenarios().values() for cell in declared_cells(scenario, played["release"])
+    )
+    texts = {(row["scenario"], row["topic"]): {key: row[key] for key in _TEXTS} for row in declared}
     cells = [{**row, **texts.get((row["scenario"], row["topic"]), {})} for row in played["cells"]]
     return reports.matrix_document({**played, "cells": cells})

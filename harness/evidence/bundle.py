@@ -197,7 +197,7 @@ def _check_part(file: Path, table: str, *, whole: bool) -> None:
         for column in found.names:
             if not expected.field(column).nullable and (nulls := nulls_in(part, column)):
                 raise BadEvidence(f"{file}: column {column} has {nulls} nulls and may have none; write the file again")
-    check_values(file, table)
+    check_values(file, table, found.names)
 
 
 def _wrong_columns(found: pa.Schema, expected: pa.Schema, optional: frozenset[str]) -> str | None:

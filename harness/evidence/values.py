@@ -21,15 +21,16 @@ _BATCH_ROWS: Final = 1 << 16
 _BITS: Final = {"int32": 31, "int64": 63}
 
 
-def check_values(file: Path, table: str) -> None:
-    """BadEvidence for an unknown word in a column with fixed words, and for a count below 0, in a Parquet part."""
-    with opened(file) as part:
-        present = set(part.schema_arrow.names)  # optional columns may be left out
-    for column, words in WORDS[table].items():
-        allowed = {*words, *([None] if nullable(columns_of(table)[column]) else [])}
-        for word in words_in(file, column) - allowed if column in present else ():
+def check_values(file: Path, table: str, present: Sequence[str]) -> None:
+    """BadEvidence for an unknown word in a column with fixed words, and for a count below 0, in a Parquet part.
+
+    present: its columns, because optional ones may be left out.
+    """
+    for column in (name for name in WORDS[table] if name in present):
+        words = WORDS[table][column]
+        for word in words_in(file, column) - {*words, *([None] if nullable(columns_of(table)[column]) else [])}:
             raise BadEvidence(f"{file}: {_not_a_word(column, word, words)}; {_lists(table)}")
-    for column in present.intersection(COUNTED[table]):
+    for column in (name for name in COUNTED[table] if name in present):
         if (least := _least(file, column)) is not None and least < 0:
             raise BadEvidence(f"{file}: {_below_0(column, least)}; {_lists(table)}")
 

@@ -44,7 +44,6 @@ def runs_of(rows: DataFrame) -> DataFrame:
         F.max("other").alias("other_last"),
     )
     whole = Window.partitionBy(BUNDLE, "kind", "excused_by", "explained_by")
-    first = F.row_number().over(whole.orderBy("topic", "partition", "offset_first", "seq_first")) == 1
     order: list[Column | str] = [
         F.coalesce("excused_by", "explained_by").asc_nulls_first(),
         "topic",
@@ -55,8 +54,8 @@ def runs_of(rows: DataFrame) -> DataFrame:
         runs.withColumn("all_records", F.sum("count").over(whole))
         .withColumn("all_runs", F.count("*").over(whole))
         .withColumn("nth", F.row_number().over(Window.partitionBy(BUNDLE, "kind").orderBy([*order, "seq_first"])))
-        .withColumn("first", first)
-        .where((F.col("nth") <= RUNS_MAX) | F.col("first"))
+        .withColumn("first", F.min("nth").over(whole))
+        .where((F.col("nth") <= RUNS_MAX) | (F.col("nth") == F.col("first")))
         .drop("first")
     )
 
