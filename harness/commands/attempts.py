@@ -6,7 +6,7 @@ a file. Only a signal ends all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -38,17 +38,13 @@ class Attempts:
     unfinished: str | None = None
 
 
-def drive_all(
-    tasks: Sequence[Task], pool: ClusterPool, progress: Progress, sealed: Callable[[Path], None]
-) -> list[Attempts]:
-    """Drives every task. The result is evidence; `sealed` receives each bundle as soon as it is whole."""
+def drive_all(tasks: Sequence[Task], pool: ClusterPool, progress: Progress) -> list[Attempts]:
+    """Drives every task. The result is evidence, and nothing is judged."""
     attempts = []
     with pool:
         for number, task in enumerate(tasks, 1):
             progress.line(f"[{number}/{len(tasks)}] {task.scenario.name}: {task.scenario.title}")
             attempts.append(attempt(task, pool, progress))
-            for driven in attempts[-1].driven:
-                sealed(driven.bundle)
     return attempts
 
 

@@ -1,4 +1,4 @@
-"""The gate as a story: choose scenarios, prepare the release, drive them all, judge beside that, and write."""
+"""The gate as a story: choose scenarios, prepare the release, drive them all, and only then judge and write."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from random import Random
 from typing import Final
 
 from harness.clusters import Releases
-from harness.commands.attempts import drive_all, result_of
-from harness.commands.judge_process import JudgeProcess
+from harness.commands.attempts import Attempts, drive_all, result_of
 from harness.commands.options import OUT_DEFAULT, GateOptions, GateResult
 from harness.commands.prepare import find_release, prepare
 from harness.commands.scenario_selection import (
@@ -25,7 +24,7 @@ from harness.commands.scenario_selection import (
     backends_of,
     choose_scenarios,
 )
-from harness.commands.verify import check_judge
+from harness.commands.verify import check_judge, judge_each
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.kafka.release.release import Release
 from harness.model.contract.contract import contract_of
@@ -127,18 +126,20 @@ def _make_folder(out: Path) -> None:
 def _drive_and_judge(
     tasks: Sequence[Task], releases: Releases, options: GateOptions, progress: Progress, summary: GateSummary
 ) -> list[ScenarioResult]:
-    """Judges bundles while further scenarios run, as far as brokers and clients leave processors idle.
+    """Judges when all brokers are stopped, so that Spark and brokers never share the machine, except with --keep.
 
     With --fail-fast, each scenario is judged before the next one starts on a new cluster.
     """
     results: list[ScenarioResult] = []
-    with JudgeProcess() as judge:
-        for batch in [[task] for task in tasks] if options.fail_fast else [tasks]:
-            pool = ClusterPool(releases, progress, limits=options.limits, keep=options.keep)
-            attempts = drive_all(batch, pool, progress, judge.add)
-            each = judge.verdicts(progress)
-            results += [result_of(one, each) for one in attempts]
-            write_gate(tasks[0].out.parent, replace(summary, results=tuple(results)))
-            if options.fail_fast and results[-1].status is not Status.PASS:
-                break
+    for batch in [[task] for task in tasks] if options.fail_fast else [tasks]:
+        pool = ClusterPool(releases, progress, limits=options.limits, keep=options.keep)
+        results += _judge(drive_all(batch, pool, progress), progress)
+        write_gate(tasks[0].out.parent, replace(summary, results=tuple(results)))
+        if options.fail_fast and results[-1].status is not Status.PASS:
+            break
     return results
+
+
+def _judge(attempts: Sequence[Attempts], progress: Progress) -> list[ScenarioResult]:
+    each = judge_each([driven.bundle for one in attempts for driven in one.driven], progress)
+    return [result_of(one, each) for one in attempts]

@@ -217,14 +217,6 @@ def use_fitting_java() -> None:
     os.environ["JAVA_HOME"] = str(spark_java_home(default_cache()))
 
 
-def start_spark() -> None:
-    """Starts Spark before there is anything to judge, so that a batch does not wait for it."""
-    from harness.verify.engine.session import open_session
-
-    use_fitting_java()
-    open_session()
-
-
 def _summary(evidence: Path, each: BatchVerdicts) -> GateSummary:
     """The summary of what was judged. gate.json keeps the earlier result of a bundle that cannot be read any more."""
     judged = {path.name: (v.scenario, v.status) for path, v in each.verdicts.items()}

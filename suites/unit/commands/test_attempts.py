@@ -141,11 +141,9 @@ def test_a_scenario_that_breaks_the_harness_is_a_row_of_its_own_and_the_rest_is_
 ) -> None:
     drives(monkeypatch, {"two": [crash]})
     pool, said = FakePool(), Lines()
-    sealed: list[Path] = []
-    driven = drive_all(tasks(tmp_path, "one", "two", "three"), pool, said, sealed.append)  # type: ignore[arg-type]
+    driven = drive_all(tasks(tmp_path, "one", "two", "three"), pool, said)  # type: ignore[arg-type]
     assert [one.name for one in driven] == ["one", "two", "three"]
     assert (pool.taken, pool.retired) == (3, 1)
-    assert sealed == [tmp_path / "one", tmp_path / "three"]
     each = BatchVerdicts(verdicts={tmp_path / name: verdict(name, Status.PASS) for name in ("one", "three")})
     results = [result_of(one, each) for one in driven]
     assert [result.status for result in results] == [Status.PASS, None, Status.PASS]
@@ -164,7 +162,7 @@ def test_a_fail_of_another_scenario_is_worse_than_a_harness_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drives(monkeypatch, {"one": [ValueError("we broke")]})
-    driven = drive_all(tasks(tmp_path, "one", "two"), FakePool(), Lines(), print)  # type: ignore[arg-type]
+    driven = drive_all(tasks(tmp_path, "one", "two"), FakePool(), Lines())  # type: ignore[arg-type]
     each = BatchVerdicts(verdicts={tmp_path / "two": verdict("two", Status.FAIL)})
     summary = GateSummary(required=("one", "two"), results=tuple(result_of(one, each) for one in driven))
     assert (summary.status, summary.exit) == (Status.FAIL, Exit.FAIL)
@@ -189,7 +187,7 @@ def test_a_signal_ends_all_of_them(
     drives(monkeypatch, {"one": [signal()]})
     pool = FakePool()
     with pytest.raises(signal):
-        drive_all(tasks(tmp_path, "one", "two"), pool, Lines(), print)  # type: ignore[arg-type]
+        drive_all(tasks(tmp_path, "one", "two"), pool, Lines())  # type: ignore[arg-type]
     assert pool.taken == 1
 
 
@@ -198,7 +196,7 @@ def test_a_cluster_that_cannot_be_stopped_does_not_end_the_gate(
 ) -> None:
     drives(monkeypatch, {"one": [ValueError("we broke")]})
     said = Lines()
-    driven = drive_all(tasks(tmp_path, "one", "two"), FakePool(stuck=True), said, print)  # type: ignore[arg-type]
+    driven = drive_all(tasks(tmp_path, "one", "two"), FakePool(stuck=True), said)  # type: ignore[arg-type]
     assert [bool(one.driven) for one in driven] == [False, True]
     assert "    its cluster could not be stopped: broker 2 does not end; remove it by: durability clean" in said.lines
 

@@ -63,27 +63,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(clusters, "start", lambda release, shape, **_: FakeCluster(shape))
     monkeypatch.setattr(cluster_pool, "clear", lambda cluster, scenario: None)
     monkeypatch.setattr(attempts, "drive", drive)
-    monkeypatch.setattr(sys.modules[gate.__module__], "JudgeProcess", JudgeHere)
     monkeypatch.setattr(verify, "judge_bundles", judging({}))
-
-
-class JudgeHere:
-    """Judges in this process, with the judge of `judging`."""
-
-    def __init__(self) -> None:
-        self.added: list[Path] = []
-
-    def __enter__(self) -> JudgeHere:
-        return self
-
-    def __exit__(self, *_: object) -> None: ...
-
-    def add(self, bundle: Path) -> None:
-        self.added.append(bundle)
-
-    def verdicts(self, progress: Any) -> verify.BatchVerdicts:
-        bundles, self.added = self.added, []
-        return verify.judge_each(bundles, progress)
 
 
 def finds_pyspark(find_spec: FindSpec) -> FindSpec:
