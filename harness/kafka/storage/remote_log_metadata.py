@@ -6,12 +6,10 @@ Kafka's own encoding (KIP-482): storage/src/main/resources/message/*.json in Kaf
 
 from __future__ import annotations
 
-import struct
-import uuid
 from dataclasses import dataclass, replace
 from typing import Final
 
-from harness.kafka.storage.uuids import kafka_uuid
+from harness.kafka.storage.message_reader import BROKEN, MessageReader
 
 SEGMENT: Final = "segment"
 SEGMENT_UPDATE: Final = "segment_update"
@@ -57,7 +55,7 @@ class TierRecord:
 
 def decode(value: bytes) -> TierRecord:
     """Parses a record. Never raises, because a record that no broker writes is evidence too."""
-    reader = _Reader(value)
+    reader = MessageReader(value)
     try:
         frame, key, version = reader.uvarint(), reader.uvarint(), reader.uvarint()
         if frame not in _FRAMES or key not in _MESSAGES or version != _VERSION:
@@ -67,72 +65,29 @@ def decode(value: bytes) -> TierRecord:
         tags = reader.tags()
         if kind == SEGMENT and tags.get(_TXN_INDEX_EMPTY) == b"\1":
             record = replace(record, txn_index_empty=True)
-    except (IndexError, ValueError, struct.error) as broken:
+    except BROKEN as broken:
         return TierRecord(kind=UNREADABLE, why=str(broken) or type(broken).__name__)
     if reader.left:
         return TierRecord(kind=UNREADABLE, why=f"{reader.left} bytes after the message")
     return record
 
 
-class _Reader:
-    """Reads a message from its beginning. IndexError, ValueError or struct.error when it ends too early."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._at = 0
-
-    @property
-    def left(self) -> int:
-        return len(self._data) - self._at
-
-    def uvarint(self) -> int:
-        value = shift = 0
-        while True:
-            byte = self._data[self._at]
-            self._at += 1
-            value |= (byte & 0x7F) << shift
-            if not byte & 0x80:
-                return value
-            shift += 7
-
-    def number(self, form: str) -> int:
-        (value,) = struct.unpack_from(f">{form}", self._data, self._at)
-        self._at += struct.calcsize(form)
-        return int(value)
-
-    def take(self, count: int) -> bytes:
-        if not 0 <= count <= self.left:
-            raise ValueError(f"{count} bytes are expected, and {self.left} are left")
-        self._at += count
-        return self._data[self._at - count : self._at]
-
-    def compact(self) -> bytes | None:
-        """Bytes or a string, preceded by its length plus one; None for null."""
-        count = self.uvarint()
-        return None if count == 0 else self.take(count - 1)
-
-    def uuid(self) -> str:
-        return kafka_uuid(uuid.UUID(bytes=self.take(16)))
-
-    def tags(self) -> dict[int, bytes]:
-        """Tagged fields by their numbers; later releases may add some."""
-        return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}
-
-    def place(self) -> tuple[str, str, int]:
-        name, topic_id, partition = self.compact(), self.uuid(), self.number("i")
-        self.tags()
-        if name is None:
-            raise ValueError("a topic without a name")
-        return name.decode("utf-8"), topic_id, partition
-
-    def state(self, states: tuple[str, ...]) -> str:
-        number = self.number("b")
-        if not 0 <= number < len(states):
-            raise ValueError(f"state {number}")
-        return states[number]
+def _place(reader: MessageReader) -> tuple[str, str, int]:
+    name, topic_id, partition = reader.compact(), reader.uuid(), reader.number("i")
+    reader.tags()
+    if name is None:
+        raise ValueError("a topic without a name")
+    return name.decode("utf-8"), topic_id, partition
 
 
-def _segment(reader: _Reader) -> TierRecord:
+def _state(reader: MessageReader, states: tuple[str, ...]) -> str:
+    number = reader.number("b")
+    if not 0 <= number < len(states):
+        raise ValueError(f"state {number}")
+    return states[number]
+
+
+def _segment(reader: MessageReader) -> TierRecord:
     (topic, topic_id, partition), segment_id = _id(reader)
     base, end, broker = reader.number("q"), reader.number("q"), reader.number("i")
     max_timestamp_ms, event_ms = reader.number("q"), reader.number("q")
@@ -158,11 +113,11 @@ def _segment(reader: _Reader) -> TierRecord:
         epochs=tuple(epochs),
         size_bytes=size_bytes,
         custom_bytes=None if custom is None else len(custom),
-        state=reader.state(SEGMENT_STATES),
+        state=_state(reader, SEGMENT_STATES),
     )
 
 
-def _update(reader: _Reader) -> TierRecord:
+def _update(reader: MessageReader) -> TierRecord:
     (topic, topic_id, partition), segment_id = _id(reader)
     broker, event_ms, custom = reader.number("i"), reader.number("q"), reader.compact()
     return TierRecord(
@@ -174,12 +129,12 @@ def _update(reader: _Reader) -> TierRecord:
         broker=broker,
         event_ms=event_ms,
         custom_bytes=None if custom is None else len(custom),
-        state=reader.state(SEGMENT_STATES),
+        state=_state(reader, SEGMENT_STATES),
     )
 
 
-def _partition_delete(reader: _Reader) -> TierRecord:
-    topic, topic_id, partition = reader.place()
+def _partition_delete(reader: MessageReader) -> TierRecord:
+    topic, topic_id, partition = _place(reader)
     broker, event_ms = reader.number("i"), reader.number("q")
     return TierRecord(
         kind=PARTITION_DELETE,
@@ -188,11 +143,11 @@ def _partition_delete(reader: _Reader) -> TierRecord:
         partition=partition,
         broker=broker,
         event_ms=event_ms,
-        state=reader.state(PARTITION_STATES),
+        state=_state(reader, PARTITION_STATES),
     )
 
 
-def _id(reader: _Reader) -> tuple[tuple[str, str, int], str]:
-    place, segment_id = reader.place(), reader.uuid()
+def _id(reader: MessageReader) -> tuple[tuple[str, str, int], str]:
+    place, segment_id = _place(reader), reader.uuid()
     reader.tags()
     return place, segment_id

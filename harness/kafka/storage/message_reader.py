@@ -1,0 +1,64 @@
+"""Reads values of Kafka's own message encoding with compact lengths and tagged fields (KIP-482)."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+
+from harness.kafka.storage.uuids import kafka_uuid
+
+BROKEN = (IndexError, ValueError, struct.error)  # what a message that ends too early, or that no broker writes, raises
+
+
+class MessageReader:
+    """Reads a message from its beginning. Raises one of BROKEN when it ends too early."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+
+    @property
+    def left(self) -> int:
+        return len(self._data) - self._at
+
+    def uvarint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._data[self._at]
+            self._at += 1
+            value |= (byte & 0x7F) << shift
+            if not byte & 0x80:
+                return value
+            shift += 7
+
+    def varint(self) -> int:
+        """A zigzag varint, as in the header of a record."""
+        value = self.uvarint()
+        return (value >> 1) ^ -(value & 1)
+
+    def number(self, form: str) -> int:
+        (value,) = struct.unpack_from(f">{form}", self._data, self._at)
+        self._at += struct.calcsize(form)
+        return int(value)
+
+    def real(self) -> float:
+        (value,) = struct.unpack(">d", self.take(8))
+        return float(value)
+
+    def take(self, count: int) -> bytes:
+        if not 0 <= count <= self.left:
+            raise ValueError(f"{count} bytes are expected, and {self.left} are left")
+        self._at += count
+        return self._data[self._at - count : self._at]
+
+    def compact(self) -> bytes | None:
+        """Bytes or a string, preceded by its length plus one; None for null."""
+        count = self.uvarint()
+        return None if count == 0 else self.take(count - 1)
+
+    def uuid(self) -> str:
+        return kafka_uuid(uuid.UUID(bytes=self.take(16)))
+
+    def tags(self) -> dict[int, bytes]:
+        """Tagged fields by their numbers; later releases may add some."""
+        return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}

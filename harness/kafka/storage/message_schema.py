@@ -1,0 +1,171 @@
+"""Decodes messages by definitions in Kafka's own format: fields by version, tagged fields, structures and lists.
+
+kafka-python has such a reader too. It skips what it does not know, and a judge must see exactly that: here, bytes that
+are left over, unknown tagged fields and a null where none is allowed are errors.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from harness.kafka.storage.message_reader import MessageReader
+from harness.model.history.log import Value
+
+DEFINITIONS: Final = Path(__file__).parents[1] / "messages" / "metadata_records.json"
+_ENTRIES_MAX: Final = 1_000_000  # a longer list is damage; without a limit it would fill the memory
+_NUMBERS: Final[Mapping[str, str]] = {"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q"}
+_ZERO: Final[Mapping[str, Value]] = {
+    "bool": False,
+    "bytes": b"",
+    "float64": 0.0,
+    "string": "",
+    "uuid": "AAAAAAAAAAAAAAAAAAAAAA",
+    **dict.fromkeys(_NUMBERS, 0),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Versions:
+    """A range of versions, written "2", "0-3" or "1+"; `NO_VERSIONS` holds none."""
+
+    first: int
+    last: int | None  # None: no end
+
+    @classmethod
+    def parse(cls, text: str) -> Versions:
+        if text.endswith("+"):
+            return cls(int(text[:-1]), None)
+        first, _, last = text.partition("-")
+        return cls(int(first), int(last or first))
+
+    def __contains__(self, version: int) -> bool:
+        return self.first <= version and (self.last is None or version <= self.last)
+
+
+NO_VERSIONS: Final = Versions(0, -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    name: str
+    type: str  # of an element, if it is a list
+    is_list: bool
+    versions: Versions
+    nullable: Versions
+    tagged: Versions
+    tag: int
+    default: Value
+    fields: tuple[Field, ...]  # of a structure
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """The definition of one message in all of its versions."""
+
+    name: str
+    versions: Versions
+    fields: tuple[Field, ...]
+
+    def decode(self, reader: MessageReader, version: int) -> dict[str, Value]:
+        """The fields of this version. Raises one of BROKEN if the bytes are not such a message."""
+        if version not in self.versions:
+            raise ValueError(f"{self.name} has no version {version} here")
+        fields = _structure(reader, self.fields, version)
+        if reader.left:
+            raise ValueError(f"{reader.left} bytes after {self.name}")
+        return fields
+
+
+@cache
+def definitions(kind: str) -> Mapping[int, Message]:
+    """The definitions of one kind, "metadata" or "control", by their numbers in the log."""
+    rows: list[dict[str, Any]] = json.loads(DEFINITIONS.read_text(encoding="utf-8"))
+    return {
+        row["apiKey"]: Message(row["name"], Versions.parse(row["validVersions"]), _fields(row["fields"]))
+        for row in rows
+        if row["type"] == kind
+    }
+
+
+def _fields(rows: Iterable[Mapping[str, Any]]) -> tuple[Field, ...]:
+    return tuple(_field(row) for row in rows)
+
+
+def _field(row: Mapping[str, Any]) -> Field:
+    name: str = row["type"]
+    element = name.removeprefix("[]")
+    is_list = name != element
+    zero: Value = () if is_list else _ZERO.get(element)
+    return Field(
+        name=row["name"],
+        type=element,
+        is_list=is_list,
+        versions=Versions.parse(row["versions"]),
+        nullable=Versions.parse(row["nullableVersions"]) if "nullableVersions" in row else NO_VERSIONS,
+        tagged=Versions.parse(row["taggedVersions"]) if "taggedVersions" in row else NO_VERSIONS,
+        tag=row.get("tag", -1),
+        default=row.get("default", zero),
+        fields=_fields(row.get("fields", ())),
+    )
+
+
+def _structure(reader: MessageReader, fields: Iterable[Field], version: int) -> dict[str, Value]:
+    values: dict[str, Value] = {}
+    tagged: dict[int, Field] = {}
+    for field in fields:
+        if version not in field.versions:
+            continue
+        if version in field.tagged:
+            tagged[field.tag] = field
+            values[field.name] = field.default
+        else:
+            values[field.name] = _value(reader, field, version)
+    for tag, data in reader.tags().items():
+        if tag not in tagged:
+            raise ValueError(f"unknown tagged field {tag} of {len(data)} bytes")
+        inner = MessageReader(data)
+        values[tagged[tag].name] = _value(inner, tagged[tag], version)
+        if inner.left:
+            raise ValueError(f"{inner.left} bytes after the tagged field {tagged[tag].name}")
+    return values
+
+
+def _value(reader: MessageReader, field: Field, version: int) -> Value:
+    if not field.is_list:
+        value = _element(reader, field, version)
+    elif (count := reader.uvarint() - 1) < 0:
+        value = None
+    elif count > _ENTRIES_MAX:
+        raise ValueError(f"{count} elements of {field.name}")
+    else:
+        value = tuple(_element(reader, field, version) for _ in range(count))
+    if value is None and version not in field.nullable:
+        raise ValueError(f"{field.name} is null")
+    return value
+
+
+def _element(reader: MessageReader, field: Field, version: int) -> Value:
+    if field.fields:
+        return _structure(reader, field.fields, version)
+    if field.type in _NUMBERS:
+        return reader.number(_NUMBERS[field.type])
+    return _OTHERS[field.type](reader)
+
+
+def _text(reader: MessageReader) -> str | None:
+    data = reader.compact()
+    return None if data is None else data.decode("utf-8")
+
+
+_OTHERS: Final[Mapping[str, Callable[[MessageReader], Value]]] = {
+    "bool": lambda reader: bool(reader.number("b")),
+    "bytes": MessageReader.compact,
+    "float64": MessageReader.real,
+    "string": _text,
+    "uuid": MessageReader.uuid,
+}

@@ -1,0 +1,207 @@
+"""Reads the metadata log of one node: the segments and snapshots in the `__cluster_metadata-0` of its disk.
+
+The value of a record is a frame version, a message number and a message version (unsigned varints), followed by a
+message of `messages/metadata_records.json`. Control records, of the quorum itself, have the number of their message in
+the key and its version in their first field.
+
+What cannot be decoded is returned as `Unreadable` and never skipped. A torn or damaged batch ends the log: whatever is
+behind it is a `TornEnd`. The log of a running node may end in a batch that is being written.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from harness.kafka.storage.log_directory import METADATA_LOG, segments
+from harness.kafka.storage.message_reader import BROKEN, MessageReader
+from harness.kafka.storage.message_schema import definitions
+from harness.kafka.storage.record_batch import HEADER_BYTES, MAGIC, Batch, Walk
+from harness.model.history.log import Entry, LogBatch, NodeLog, Record, Snapshot, TornEnd, Unreadable
+
+FRAME_VERSION: Final = 1
+HEADER_RECORD: Final = "SnapshotHeaderRecord"
+FOOTER_RECORD: Final = "SnapshotFooterRecord"
+_SNAPSHOT: Final = re.compile(r"(?P<end>\d{20})-(?P<epoch>\d{10})\.checkpoint")
+_PLAIN: Final = "none"
+
+
+class MetadataLogReader:
+    """Reads the logs of several nodes. A batch that several nodes have is decoded once."""
+
+    def __init__(self) -> None:
+        self._decoded: dict[tuple[int, int, int], LogBatch] = {}
+
+    def read(self, node: int, directories: Iterable[Path]) -> NodeLog:
+        """The log of a node, which may run meanwhile. Empty if none of its log directories has one."""
+        for directory in directories:
+            if (path := directory / METADATA_LOG).is_dir():
+                return self.read_folder(node, path)
+        return NodeLog(node)
+
+    def read_folder(self, node: int, path: Path) -> NodeLog:
+        """The log in a folder `__cluster_metadata-0`."""
+        snapshots = tuple(self._snapshots(path))
+        batches: list[LogBatch] = []
+        torn: TornEnd | None = None
+        for segment in segments(path):
+            with suppress(FileNotFoundError):  # deleted meanwhile, because a snapshot covers it
+                torn = self._read_segment(segment.path, batches)
+            if torn is not None:
+                break
+        return NodeLog(node, tuple(batches), snapshots, torn)
+
+    def _read_segment(self, path: Path, batches: list[LogBatch]) -> TornEnd | None:
+        """Appends the batches of a segment. Returns what ends the log, if it ends here."""
+        size_bytes = path.stat().st_size
+        with path.open("rb", buffering=0) as walked, path.open("rb") as file:
+            walk = Walk(walked, size_bytes)
+            for batch in walk:
+                reason = _damage(batch, batches[-1] if batches else None)
+                if reason is not None:
+                    return TornEnd(path.name, batch.position, size_bytes - batch.position, reason)
+                identity = (batch.base_offset, batch.leader_epoch, batch.digest)
+                if identity not in self._decoded:
+                    self._decoded[identity] = decoded(batch, _payload(file, batch))
+                batches.append(self._decoded[identity])
+            tail = walk.tail
+        return None if tail is None else TornEnd(path.name, tail.position, tail.size_bytes, tail.reason)
+
+    def _snapshots(self, path: Path) -> Iterator[Snapshot]:
+        found = ((file, _SNAPSHOT.fullmatch(file.name)) for file in sorted(path.iterdir()))
+        for file, match in found:
+            if match is not None:
+                with suppress(FileNotFoundError):
+                    yield read_snapshot(file, int(match["end"]), int(match["epoch"]))
+
+
+def read_snapshot(path: Path, end_offset: int, epoch: int) -> Snapshot:
+    """A snapshot file. Kafka renames it when it is complete, so one without header or footer is damaged."""
+    entries: list[Entry] = []
+    problem: str | None = None
+    size_bytes = path.stat().st_size
+    with path.open("rb", buffering=0) as walked, path.open("rb") as file:
+        walk = Walk(walked, size_bytes)
+        for batch in walk:
+            problem = _damage(batch, None)
+            if problem is not None:
+                break
+            entries.extend(decoded(batch, _payload(file, batch)).entries)
+        if problem is None and walk.tail is not None:
+            problem = walk.tail.reason
+    kinds = [entry.kind if isinstance(entry, Record) else "" for entry in entries]
+    if problem is None and (kinds[:1] != [HEADER_RECORD] or kinds[-1:] != [FOOTER_RECORD]):
+        problem = "it has no header or no footer"
+    header = entries[0] if entries else None
+    time_ms = 0
+    if isinstance(header, Record) and header.kind == HEADER_RECORD:
+        time_ms = header.integer("LastContainedLogTimestamp")
+    return Snapshot(end_offset, epoch, time_ms, tuple(entries), problem)
+
+
+def _damage(batch: Batch, before: LogBatch | None) -> str | None:
+    if batch.magic != MAGIC:
+        return f"magic {batch.magic}"
+    if not batch.crc_ok:
+        return "the checksum is wrong"
+    if before is not None and batch.base_offset != before.last_offset + 1:
+        return f"offset {batch.base_offset} follows {before.last_offset}"
+    if before is not None and batch.leader_epoch < before.epoch:
+        return f"leader epoch {batch.leader_epoch} follows {before.epoch}"
+    return None
+
+
+def _payload(file: BinaryIO, batch: Batch) -> bytes:
+    file.seek(batch.position)
+    return file.read(batch.size_bytes)
+
+
+def decoded(batch: Batch, data: bytes) -> LogBatch:
+    """A batch with its records decoded. `data` has the whole batch, with its header."""
+    return LogBatch(
+        batch.base_offset, batch.last_offset, batch.leader_epoch, batch.digest, tuple(_entries(batch, data))
+    )
+
+
+def _entries(batch: Batch, data: bytes) -> Iterator[Entry]:
+    offset = batch.base_offset
+    if batch.codec != _PLAIN:
+        yield _unreadable(batch, offset, batch.base_timestamp_ms, why=f"a batch with compression {batch.codec}")
+        return
+    reader = MessageReader(data[HEADER_BYTES:])
+    for _ in range(batch.records):
+        try:
+            offset, time_ms, key, value = _record(reader, batch)
+        except BROKEN as broken:
+            yield _unreadable(batch, offset, batch.base_timestamp_ms, why=f"a damaged record: {broken}")
+            return
+        if batch.control is not None:
+            yield _control(batch, offset, time_ms, key, value)
+        else:
+            yield _metadata(batch, offset, time_ms, value)
+    if reader.left:
+        yield _unreadable(batch, offset, batch.max_timestamp_ms, why=f"{reader.left} bytes after the last record")
+
+
+def _record(reader: MessageReader, batch: Batch) -> tuple[int, int, bytes | None, bytes | None]:
+    """Offset, time, key and value of the next record of a batch (KIP-98)."""
+    inner = MessageReader(reader.take(reader.varint()))
+    inner.take(1)  # attributes, which have no meaning yet
+    time_ms, offset = batch.base_timestamp_ms + inner.varint(), batch.base_offset + inner.varint()
+    if batch.timestamp_type == "append":
+        time_ms = batch.max_timestamp_ms
+    return offset, time_ms, _nullable(inner), _nullable(inner)
+
+
+def _nullable(reader: MessageReader) -> bytes | None:
+    count = reader.varint()
+    return None if count < 0 else reader.take(count)
+
+
+def _metadata(batch: Batch, offset: int, time_ms: int, value: bytes | None) -> Entry:
+    frame = key = version = None
+    try:
+        reader = MessageReader(value or b"")
+        frame = reader.uvarint()
+        if frame != FRAME_VERSION:
+            return _unreadable(batch, offset, time_ms, frame=frame, why=f"frame version {frame}")
+        key, version = reader.uvarint(), reader.uvarint()
+        message = definitions("metadata").get(key)
+        if message is None:
+            raise ValueError(f"no message has the number {key}")
+        return Record(offset, batch.leader_epoch, time_ms, message.name, version, message.decode(reader, version))
+    except BROKEN as broken:
+        why = str(broken) or type(broken).__name__
+        return _unreadable(batch, offset, time_ms, frame=frame, key=key, version=version, why=why)
+
+
+def _control(batch: Batch, offset: int, time_ms: int, key: bytes | None, value: bytes | None) -> Entry:
+    number = version = None
+    try:
+        _, number = struct.unpack_from(">hh", key or b"")
+        message = definitions("control").get(number)
+        if message is None:
+            raise ValueError(f"no control record has the number {number}")
+        version = MessageReader(value or b"").number("h")
+        fields = message.decode(MessageReader(value or b""), version)
+        return Record(offset, batch.leader_epoch, time_ms, message.name, version, fields)
+    except BROKEN as broken:
+        why = f"a control record: {broken}"
+        return _unreadable(batch, offset, time_ms, key=number, version=version, why=why)
+
+
+def _unreadable(
+    batch: Batch,
+    offset: int,
+    time_ms: int,
+    *,
+    frame: int | None = None,
+    key: int | None = None,
+    version: int | None = None,
+    why: str,
+) -> Unreadable:
+    return Unreadable(offset, batch.leader_epoch, time_ms, frame, key, version, why)
