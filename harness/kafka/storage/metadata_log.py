@@ -37,10 +37,17 @@ class MetadataLogReader:
         self._decoded: dict[tuple[int, int, int], LogBatch] = {}
 
     def read(self, node: int, directories: Iterable[Path]) -> NodeLog:
-        """The log of a node, which may run meanwhile. Empty if none of its log directories has one."""
+        """The log of a node, which may run meanwhile. Empty if none of its log directories has one.
+
+        A disk that cannot be read ends the log too.
+        """
         for directory in directories:
-            if (path := directory / METADATA_LOG).is_dir():
-                return self.read_folder(node, path)
+            path = directory / METADATA_LOG
+            try:
+                if path.is_dir():
+                    return self.read_folder(node, path)
+            except OSError as refusal:
+                return NodeLog(node, torn=_unreadable_file(path, refusal))
         return NodeLog(node)
 
     def read_folder(self, node: int, path: Path) -> NodeLog:
@@ -49,8 +56,12 @@ class MetadataLogReader:
         batches: list[LogBatch] = []
         torn: TornEnd | None = None
         for segment in segments(path):
-            with suppress(FileNotFoundError):  # deleted meanwhile, because a snapshot covers it
+            try:
                 torn = self._read_segment(segment.path, batches)
+            except FileNotFoundError:
+                continue  # deleted meanwhile, because a snapshot covers it
+            except OSError as refusal:
+                torn = _unreadable_file(segment.path, refusal)
             if torn is not None:
                 break
         return NodeLog(node, tuple(batches), snapshots, torn)
@@ -113,6 +124,10 @@ def _damage(batch: Batch, before: LogBatch | None) -> str | None:
     if before is not None and batch.leader_epoch < before.epoch:
         return f"leader epoch {batch.leader_epoch} follows {before.epoch}"
     return None
+
+
+def _unreadable_file(path: Path, refusal: OSError) -> TornEnd:
+    return TornEnd(path.name, 0, 0, f"it cannot be read ({refusal.strerror})")
 
 
 def _payload(file: BinaryIO, batch: Batch) -> bytes:
