@@ -118,8 +118,8 @@ def _replay(division: Division, builder: _Builder) -> int:
     """
     batches, snapshots = list(division.batches), list(division.snapshots)
     at = start = 0
-    while snapshots and snapshots[0].end_offset == 0:  # it has the voters that the cluster was formatted with
-        builder.load(snapshots.pop(0))
+    while snapshots and snapshots[0].end_offset == 0:
+        builder.load_formatted(snapshots.pop(0))
     while batches or any(snapshot.end_offset > at for snapshot in snapshots):
         if batches and batches[0].base_offset == at:
             batch = batches.pop(0)
@@ -279,6 +279,18 @@ class _Builder:
             self._topic_row(place, TopicEvent.DELETED, before[topic_id], topic_id)
         for kind, name, key in settings.keys() - self._configs.keys():
             self._config_row(place, kind, name, key, None)
+        self._snapshot = None
+
+    def load_formatted(self, snapshot: Snapshot) -> None:
+        """Applies the voters with which the cluster was formatted.
+
+        The snapshot of offset 0 may also have the first feature levels. They take effect when the first leader writes
+        them into the log, and not before that (KIP-1170).
+        """
+        control = tuple(e for e in snapshot.entries if isinstance(e, Record) and e.kind in _CONTROL)
+        self._snapshot = snapshot
+        for entry in control:
+            self._apply(entry)
         self._snapshot = None
 
     def _apply(self, entry: Entry) -> None:
