@@ -7,7 +7,7 @@ import uuid
 
 from harness.kafka.storage.uuids import kafka_uuid
 
-BROKEN = (IndexError, ValueError, struct.error)  # what a message that ends too early, or that no broker writes, raises
+BROKEN = (IndexError, ValueError, struct.error)  # raised by a message that ends too early, or that no broker writes
 
 
 class MessageReader:

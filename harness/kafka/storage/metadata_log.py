@@ -4,8 +4,8 @@ The value of a record is a frame version, a message number and a message version
 message of `messages/metadata_records.json`. Control records, of the quorum itself, have the number of their message in
 the key and its version in their first field.
 
-What cannot be decoded is returned as `Unreadable` and never skipped. A torn or damaged batch ends the log: whatever is
-behind it is a `TornEnd`. The log of a running node may end in a batch that is being written.
+A record that cannot be decoded is returned as `Unreadable` and never skipped. A torn or damaged batch ends the log: the
+bytes from there on are a `TornEnd`. The log of a running node may end in a batch that is being written.
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ class Written:
     epoch: int
     time_ns: int
     kind: str
-    fields: Fields  # empty for kinds whose content may be a secret, and for records that cannot be decoded
+    fields: Fields  # empty for kinds with content that may be a secret, and for unreadable records
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

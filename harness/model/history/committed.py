@@ -4,12 +4,12 @@ A leader that was deposed keeps records that never took effect, and even the log
 record is committed if one of these holds:
 
 - It lies below a high watermark that the quorum reported.
-- A majority of the voters has it at the same offset and epoch, and every voter whose log ends in a later epoch has it
-  too. The second half is needed: a voter with a later epoch may still win an election and overwrite what a majority has
+- A majority of the voters has it at the same offset and epoch, and every voter with a log that ends in a later epoch
+  has it too. The second half is needed: a voter with a later epoch may still win an election and overwrite what a majority has
   of an earlier epoch (section 5.4.2 of the Raft paper).
 - A snapshot contains it, because nodes make snapshots of committed records only.
 
-The rule is exact if the logs of all voters are given. A voter whose log is missing counts as one that has nothing.
+The rule is exact if the logs of all voters are given. A voter without a log counts as one that has nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.model.history.log import LogBatch, NodeLog, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two nodes whose committed records differ at one offset, although the epoch is the same."""
+    """Two nodes with different committed records at one offset, although the epoch is the same."""
 
     offset: int
     epoch: int

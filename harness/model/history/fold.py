@@ -209,7 +209,7 @@ class _Builder:
         self._brokers: dict[int, BrokerChange] = {}
         self._configs: dict[tuple[ResourceKind, str, str], str | None] = {}
         self._open: list[Entry] | None = None  # the records of a transaction that has no end yet
-        self._snapshot: Snapshot | None = None  # the one whose records are being replayed
+        self._snapshot: Snapshot | None = None  # the one that is being replayed
         self._handlers: Mapping[str, Callable[[Record], None]] = {
             "RegisterBrokerRecord": self._register_broker,
             "UnregisterBrokerRecord": self._unregister_broker,

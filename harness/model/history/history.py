@@ -1,7 +1,7 @@
 """The history of a cluster, folded from its metadata log, and the questions that a judge asks of it.
 
-A state "at a time" is the one after the last change, in the order of the log, whose time is not later. Times are the
-clock of the controller (see changes.py); where the order matters, ask by epoch or compare offsets.
+A state "at a time" is the one after the last change, in the order of the log, with a time that is not later. Times are
+the clock of the controller (see changes.py); where the order matters, ask by epoch or compare offsets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from harness.model.history.changes import (
 
 CLUSTER_DEFAULT: Final = ""  # the name of the `broker` resource that holds for all brokers
 _Row = TypeVar("_Row", bound=Change)
-# Topic settings whose broker setting has the same name, or more names than one. All others have "log." before them.
+# The names that brokers have for settings of topics. Those that are not listed have "log." before them.
 _BROKER_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "compression.type": ("compression.type",),
     "min.insync.replicas": ("min.insync.replicas",),
@@ -107,7 +107,7 @@ class _Series(Generic[_Row]):
 
 
 class History:
-    """What the controllers decided, in the order of the metadata log.
+    """The decisions of the controllers, in the order of the metadata log.
 
     `changes` are committed. `written` may never have taken effect. A history with `unknown` records or with `problems`
     is incomplete.
@@ -128,7 +128,7 @@ class History:
     ) -> None:
         self.nodes: Final = tuple(nodes)
         self.voters: Final = tuple(voters)
-        self.start: Final = start  # the first offset whose record, not only its effect in a snapshot, is known
+        self.start: Final = start  # from this offset on all records are known, not only their effect in a snapshot
         self.end: Final = end  # behind the last committed offset
         self.high_watermark: Final = high_watermark
         self.changes: Final = tuple(changes)

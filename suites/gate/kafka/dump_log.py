@@ -69,7 +69,7 @@ def _dumped(output: str) -> Iterator[Dumped]:
 
 
 def differences(record: Record, dumped: Dumped) -> list[str]:
-    """What differs between a decoded record and the tool's."""
+    """The fields that differ between a decoded record and the tool's."""
     kind = dumped.kind if dumped.kind.endswith(("Record", "Message")) else f"{dumped.kind}Record"
     if (record.offset, record.kind) != (dumped.offset, kind):
         return [f"{record.offset} {record.kind} is {dumped.offset} {kind}"]

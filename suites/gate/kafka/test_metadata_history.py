@@ -167,7 +167,7 @@ def test_brokers_were_fenced_and_came_back_as_other_processes(history: History) 
     for broker in (1, 2):
         changes = [c for c in history.of(BrokerChange) if c.broker == broker]
         first, second = dict.fromkeys(change.incarnation for change in changes)
-        # A broker whose request times out registers once more.
+        # A broker registers once more if its first request times out.
         for incarnation, last in ((first, BrokerEvent.FENCED), (second, BrokerEvent.UNFENCED)):
             events = [c.event for c in changes if c.incarnation == incarnation and c.event in STARTS]
             assert (events[0], events[-1]) == (BrokerEvent.REGISTERED, last)

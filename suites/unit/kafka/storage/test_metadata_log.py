@@ -15,7 +15,7 @@ from harness.kafka.storage.message_schema import NO_VERSIONS, Versions, definiti
 from harness.kafka.storage.metadata_log import MetadataLogReader
 from harness.model.history.changes import ProblemKind
 from harness.model.history.fold import fold
-from harness.model.history.log import Entry, NodeLog, Record, Unreadable
+from harness.model.history.log import Entry, NodeLog, Record, Unreadable, Value
 from suites.unit.kafka.storage.metadata_bytes import (
     control_batch,
     data_batch,
@@ -106,7 +106,7 @@ def test_there_are_all_messages_of_kafka_4_4() -> None:
 
 def test_fields_that_are_given_come_back(tmp_path: Path) -> None:
     data = record_value("PartitionChangeRecord", 2, PartitionId=4, Isr=(1, 2), Leader=2, Directories=None)
-    endpoint = {"Name": "C", "Host": "h", "Port": 65535, "SecurityProtocol": 0}
+    endpoint: Value = {"Name": "C", "Host": "h", "Port": 65535, "SecurityProtocol": 0}
     broker = record_value("RegisterBrokerRecord", 4, BrokerId=1, EndPoints=(endpoint,), Rack=None, LogDirs=())
     change, registered = entries(read(tmp_path, data_batch(0, data, broker)))
     assert isinstance(change, Record)
@@ -124,7 +124,7 @@ def test_versions_of_a_definition() -> None:
     assert 0 not in NO_VERSIONS
 
 
-# What this harness does not know
+# Unknown records
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_an_unknown_control_record_is_returned(tmp_path: Path) -> None:
 
 
 def test_a_leader_of_a_dynamic_quorum_names_directories(tmp_path: Path) -> None:
-    voters = ({"VoterId": 3, "VoterDirectoryId": "AAAAAAAAAAAAAAAAAAAABw"},)
+    voters: Value = ({"VoterId": 3, "VoterDirectoryId": "AAAAAAAAAAAAAAAAAAAABw"},)
     (entry,) = entries(read(tmp_path, control_batch(0, "LeaderChangeMessage", Version=1, LeaderId=3, Voters=voters)))
     assert isinstance(entry, Record)
     assert (entry.version, entry.integer("LeaderId"), entry.fields["Voters"]) == (1, 3, voters)

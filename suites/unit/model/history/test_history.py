@@ -26,8 +26,9 @@ from suites.unit.model.history.logs import (
 )
 
 EVER = 1 << 62
-CLUSTER = {"name": "", "kind": 4}
-BROKER = {"name": "1", "kind": 4}
+RETENTION = "log.retention.ms"
+OF_CLUSTER = config(RETENTION, "4", name="", kind=4)
+OF_BROKER = config(RETENTION, "3", name="1", kind=4)
 
 
 def told(*records: Record) -> History:
@@ -104,16 +105,16 @@ def test_feature_levels_at_a_time() -> None:
     ("records", "expected"),
     [
         ((), "5"),
-        ((config("log.retention.ms", "4", **CLUSTER),), "4"),
-        ((config("log.retention.ms", "4", **CLUSTER), config("log.retention.ms", "3", **BROKER)), "3"),
-        ((config("log.retention.ms", "3", **BROKER), config("retention.ms", "2")), "2"),
+        ((OF_CLUSTER,), "4"),
+        ((OF_CLUSTER, OF_BROKER), "3"),
+        ((OF_BROKER, config("retention.ms", "2")), "2"),
         ((config("retention.ms", "2"), config("retention.ms", None)), "5"),
-        ((config("log.retention.ms", "3", name="2", kind=4),), "5"),
+        ((config(RETENTION, "3", name="2", kind=4),), "5"),
     ],
 )
 def test_the_nearest_setting_counts(records: tuple[Record, ...], expected: str) -> None:
     history = told(topic(), *records)
-    static = {"log.retention.ms": "5"}
+    static = {RETENTION: "5"}
     assert history.topic_setting(TOPIC, "retention.ms", EVER, broker=1, static=static) == expected
 
 
