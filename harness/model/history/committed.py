@@ -5,8 +5,8 @@ record is committed if one of these holds:
 
 - It lies below a high watermark that the quorum reported.
 - A majority of the voters has it at the same offset and epoch, and every voter with a log that ends in a later epoch
-  has it too. The second half is needed: a voter with a later epoch may still win an election and overwrite what a majority has
-  of an earlier epoch (section 5.4.2 of the Raft paper).
+  has it too. The second half is needed: a voter with a later epoch may still win an election and overwrite records
+  of an earlier epoch that a majority has (section 5.4.2 of the Raft paper).
 - A snapshot contains it, because nodes make snapshots of committed records only.
 
 The rule is exact if the logs of all voters are given. A voter without a log counts as one that has nothing.

@@ -7,6 +7,7 @@ settings. A record that does not fit the state before it is a problem of the his
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, TypedDict
@@ -99,11 +100,12 @@ def voters_of(logs: Iterable[NodeLog]) -> set[int]:
     """The voters that the newest record about them names, in any log or snapshot; empty if there is none."""
     newest: tuple[tuple[int, int], set[int]] = ((-1, -1), set())
     for log in logs:
-        entries = [e for s in log.usable_snapshots() for e in s.entries] + [e for b in log.batches for e in b.entries]
-        for entry in entries:
-            if isinstance(entry, Record) and entry.kind in (_VOTERS, "LeaderChangeMessage"):
-                # A leader of a dynamic quorum writes its record with the voters of that moment.
-                newest = max(newest, ((entry.epoch, entry.offset), set(_voter_ids(entry))), key=lambda seen: seen[0])
+        placed = [((e.epoch, e.offset), e) for batch in log.batches for e in batch.entries]
+        placed += [((s.epoch, s.end_offset - 1), e) for s in log.usable_snapshots() for e in s.entries]
+        for place, entry in placed:
+            # A leader of a dynamic quorum writes its record with the voters of that moment.
+            if place > newest[0] and isinstance(entry, Record) and entry.kind in (_VOTERS, "LeaderChangeMessage"):
+                newest = (place, set(_voter_ids(entry)))
     return newest[1]
 
 
@@ -116,26 +118,26 @@ def _replay(division: Division, builder: _Builder) -> int:
 
     Where the log has a gap, the oldest snapshot behind the gap from which the log goes on replaces the state.
     """
-    batches, snapshots = list(division.batches), list(division.snapshots)
+    batches, snapshots = deque(division.batches), deque(division.snapshots)
     at = start = 0
     while snapshots and snapshots[0].end_offset == 0:
-        builder.load_formatted(snapshots.pop(0))
-    while batches or any(snapshot.end_offset > at for snapshot in snapshots):
-        if batches and batches[0].base_offset == at:
-            batch = batches.pop(0)
+        builder.load_formatted(snapshots.popleft())
+    while batches or snapshots:
+        if snapshots and snapshots[0].end_offset <= at:
+            snapshots.popleft()
+        elif batches and batches[0].base_offset < at:
+            batches.popleft()  # a snapshot covers it
+        elif batches and batches[0].base_offset == at:
+            batch = batches.popleft()
             builder.replay(batch.entries)
             at = batch.last_offset + 1
-            continue
-        batches = [batch for batch in batches if batch.base_offset >= at]  # those that a snapshot covers
-        if batches and batches[0].base_offset == at:
-            continue
-        ahead = next((snapshot for snapshot in snapshots if snapshot.end_offset > at), None)
-        if ahead is not None:
+        elif snapshots:
+            ahead = snapshots.popleft()
             if at:
                 builder.problem(ProblemKind.MISSING_RECORDS, at, f"{at} to {ahead.end_offset - 1}, from a snapshot")
             builder.load(ahead)
             at = start = ahead.end_offset
-        elif batches:
+        else:
             gap = f"{at} to {batches[0].base_offset - 1}, and no snapshot covers them"
             builder.problem(ProblemKind.MISSING_RECORDS, at, gap)
             builder.end_transaction(aborted=False)

@@ -178,6 +178,14 @@ def test_leaders_of_the_quorum_are_in_the_history() -> None:
     assert (leads.event, leads.controller, leads.voters) == (ControllerEvent.LEADS, 2, (1, 2))
 
 
+def test_the_voters_of_a_snapshot_are_those_at_its_end() -> None:
+    """Voter 3 was removed at offset 15; only the snapshot at offset 20 still says so."""
+    leads = record("LeaderChangeMessage", LeaderId=1, Voters=({"VoterId": 1}, {"VoterId": 3}))
+    removal = record("Voters", Voters=({"VoterId": 1},))
+    assert voters_of([node(1, (), snapshot(20, removal)), node(2, batches(leads, first=10))]) == {1}
+    assert voters_of([node(1, (), snapshot(5, removal)), node(2, batches(leads, first=10))]) == {1, 3}
+
+
 def test_without_voters_there_is_no_history() -> None:
     with pytest.raises(ValueError, match="no log names the voters"):
         fold([node(1, batches(noop()))])
