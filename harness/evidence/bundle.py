@@ -12,6 +12,7 @@ import pyarrow as pa
 from harness.evidence.columns import arrow_schema
 from harness.evidence.documents import WRITE_AGAIN, document_name, is_there, read_json, with_rights
 from harness.evidence.forms import check_form, check_former_words
+from harness.evidence.history import history_in
 from harness.evidence.layout import check_tables, ignored, kind_of
 from harness.evidence.manifest import MANIFEST, check_digests, check_version, read_manifest
 from harness.evidence.parts import opened
@@ -27,6 +28,7 @@ from harness.evidence.values import (
 )
 from harness.model.contract.contract import SENTINEL
 from harness.model.errors import BadEvidence
+from harness.model.history.history import History
 from harness.model.schemas import FORMAT_VERSION, OPTIONAL_COLUMNS, REQUIRED_DOCUMENTS, TABLES
 
 # Documents that a run which died half way may lack, and what is read in their place.
@@ -43,8 +45,17 @@ _PROMISED: Final = {"ledger": ("topic",), "reservations": ("topic", "producer"),
 class Bundle:
     """A checked evidence bundle. `complete` is False if the run died half way: then absence proves nothing."""
 
-    def __init__(self, path: Path, manifest: dict[str, Any], documents: dict[str, Any], *, sealed: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        manifest: dict[str, Any],
+        documents: dict[str, Any],
+        *,
+        sealed: bool,
+        history: History | None = None,
+    ) -> None:
         self.path = path
+        self.history = history  # of the cluster; None if the bundle has none
         self.sealed = sealed
         self._documents = {MANIFEST: manifest, **documents}
         self.complete: bool = sealed and documents["run.json"]["finished"]
@@ -79,7 +90,7 @@ class Bundle:
         # The harness writes sound parts, and the digests show that they are unchanged. Other programs may have sealed
         # parts that cannot be read.
         check_parts(path, documents, whole=manifest.get("sealed_by") != "harness")
-        return cls(path, manifest, documents, sealed=sealed)
+        return cls(path, manifest, documents, sealed=sealed, history=history_in(path))
 
     def document(self, name: str) -> Any:
         """A document by name (`run` or `run.json`)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from harness.evidence.documents import WRITE_AGAIN, read_json, write_json
+from harness.evidence.documents import WRITE_AGAIN, is_there, read_json, write_json
 from harness.model.errors import BadEvidence
 from harness.model.history.history import History
 from harness.model.history.rows import WrongRowError, document_of, history_of
@@ -22,9 +22,11 @@ def write_history(directory: Path, history: History) -> None:
     write_json(directory / HISTORY, document_of(history))
 
 
-def read_history(directory: Path) -> History:
-    """The history in a bundle. BadEvidence if the document is missing or damaged."""
+def history_in(directory: Path) -> History | None:
+    """The history in a bundle, None if it has none. BadEvidence if the document is damaged."""
     path = directory / HISTORY
+    if not is_there(path):
+        return None
     try:
         return history_of(read_json(path))
     except WrongRowError as wrong:

@@ -11,11 +11,11 @@ from typing import Final
 from harness.evidence.documents import is_there
 from harness.evidence.verdicts import FINDINGS, VERDICT
 from harness.model.errors import BadEvidence
-from harness.model.schemas import REQUIRED_DOCUMENTS, TABLES
+from harness.model.schemas import OPTIONAL_DOCUMENTS, REQUIRED_DOCUMENTS, TABLES
 
 LOGS: Final = "logs"
 _JUNIT: Final = "junit.xml"  # `verify` of one bundle writes it next to the verdict
-_FILES: Final = (*REQUIRED_DOCUMENTS, VERDICT, FINDINGS, _JUNIT)
+_FILES: Final = (*REQUIRED_DOCUMENTS, *OPTIONAL_DOCUMENTS, VERDICT, FINDINGS, _JUNIT)
 _FOLDERS: Final = (*TABLES, LOGS)
 
 

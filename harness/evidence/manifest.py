@@ -12,7 +12,7 @@ from harness.evidence.documents import SOURCE_AGAIN, WRITE_AGAIN, read_json, wri
 from harness.evidence.layout import LOGS, ignored
 from harness.evidence.shapes import Many, misfit, shown
 from harness.model.errors import BadEvidence
-from harness.model.schemas import FORMAT_VERSION, REQUIRED_DOCUMENTS, TABLES
+from harness.model.schemas import FORMAT_VERSION, OPTIONAL_DOCUMENTS, REQUIRED_DOCUMENTS, TABLES
 
 MANIFEST: Final = "manifest.json"
 SEALED_FROM: Final = "sealed_from"  # JSON lines that the seal turned into Parquet
@@ -43,7 +43,9 @@ def manifest_of(files: Mapping[str, Path], facts: Mapping[str, object], sealed_b
 
 def sealed_names(bundle: Path) -> list[str]:
     """Relative paths of all files that belong to the evidence. Files that the judge writes do not."""
-    documents = [name for name in REQUIRED_DOCUMENTS if name != MANIFEST and (bundle / name).is_file()]
+    documents = [
+        name for name in (*REQUIRED_DOCUMENTS, *OPTIONAL_DOCUMENTS) if name != MANIFEST and (bundle / name).is_file()
+    ]
     return sorted([*documents, *_below(bundle, (*TABLES, LOGS))])
 
 

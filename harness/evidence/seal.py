@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 from harness.evidence.bundle import Bundle, check_parts, check_promised, documents_of
 from harness.evidence.columns import arrow_schema
 from harness.evidence.documents import is_there, read_json, with_rights, write_json
+from harness.evidence.history import history_in
 from harness.evidence.layout import check_names, check_tables, ignored
 from harness.evidence.manifest import (
     MANIFEST,
@@ -53,6 +54,7 @@ def _seal(path: Path) -> Bundle:
     check_tables(path, by_hand=True)
     facts = _earlier_facts(path)
     documents = documents_of(path)
+    history = history_in(path)
     facts = facts or _own_facts(path, documents)
     staged = {lines: _beside(lines) for lines in _lines_by_hand(path)}
     check_parts(path, documents, whole=True)
@@ -65,7 +67,7 @@ def _seal(path: Path) -> Bundle:
     except BaseException:
         recover_locked(path)
         raise
-    return Bundle(path, manifest, documents, sealed=True)
+    return Bundle(path, manifest, documents, sealed=True, history=history)
 
 
 def _earlier_facts(path: Path) -> dict[str, Any]:

@@ -349,3 +349,5 @@ COUNTED: Final[dict[str, tuple[str, ...]]] = {
 
 # JSON documents that a bundle must have to be judged.
 REQUIRED_DOCUMENTS: Final = ("manifest.json", "scenario.json", "steps.json", "cluster.json", "reads.json", "run.json")
+# Evidence that bundles of other clients, or of earlier harnesses, may lack.
+OPTIONAL_DOCUMENTS: Final = ("history.json",)

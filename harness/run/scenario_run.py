@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
+from harness.evidence.history import write_history
 from harness.faults.steps import step_runner
 from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import AdminView
@@ -26,6 +27,7 @@ from harness.model.verdict import Doubt
 from harness.run import broker_state, recovery, share_groups, tls_probe
 from harness.run.admin_probe import AdminProbe
 from harness.run.fault_windows import Windows, targets_of, windows_of
+from harness.run.metadata_history import history_of_cluster
 from harness.run.offset_lookups import look_up, look_up_epochs
 from harness.run.tier_probe import TierProbe
 from harness.workload.access import Access
@@ -327,8 +329,21 @@ def _settle_and_drain(
             "share_groups": record.share_groups,
         },
     )
+    _write_history(record, admin)
     for died in cluster.unexpected_exits():
         record.doubt("node_died", str(died))
+
+
+def _write_history(record: _Record, admin: AdminView) -> None:
+    """Writes the cluster's history from the metadata logs of all nodes, which also show what is committed.
+
+    The high watermark is asked first: then the logs contain everything below it.
+    """
+    try:
+        committed_end = admin.quorum().high_watermark
+    except HarnessTimeout:
+        committed_end = None
+    write_history(record.bundle.path, history_of_cluster(record.cluster, committed_end))
 
 
 def _observer_bootstrap(record: _Record) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.clusters.nodes.jvm_cluster import JvmCluster
-from harness.evidence.history import read_history, write_history
+from harness.evidence.history import history_in, write_history
 from harness.kafka.admin.client import AdminView
 from harness.kafka.admin.topics import PartitionState
 from harness.kafka.storage.log_directory import METADATA_LOG
@@ -243,6 +243,7 @@ def _trimmed(log: NodeLog) -> NodeLog:
 
 def test_a_bundle_gives_back_the_same_history(history: History, tmp_path: Path) -> None:
     write_history(tmp_path, history)
-    read = read_history(tmp_path)
+    read = history_in(tmp_path)
+    assert read is not None
     assert read.changes == history.changes
     assert read.elections() == history.elections()
