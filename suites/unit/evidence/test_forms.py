@@ -22,6 +22,7 @@ from suites.unit.evidence_examples import write_example
 Change = Callable[[Any], object]
 
 EVENT = {"kind": "delete_records", "topic": "orders", "partition": 0, "at_ns": 5, "before_offset": 1}
+FACT = {"kind": "records_deleted", "from_ns": 4, "to_ns": 6}
 STEP = {
     "name": "s",
     "do": "delete_records",
@@ -32,6 +33,7 @@ STEP = {
     "healed_ns": None,
     "is_fault": False,
     "effect": None,
+    "facts": [FACT],
 }
 TXN = {"txn_id": 1, "producer": "app", "outcome": "committed", "called_ns": 1, "ended_ns": 2}
 COMMIT = {

@@ -13,12 +13,14 @@ import pytest
 
 from harness.faults.steps import registry
 from harness.faults.steps import step_runner as step_runner
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import StickyProbe
 from harness.faults.steps.step import Action, Done, EffectProof, Fault, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import HarnessFailure, HarnessTimeout
+from harness.model.facts import FactKind, Stop
 from harness.model.scenario.scenario import Step, Topic
 
 CALLS: list[str] = []
@@ -29,6 +31,10 @@ class Break(Fault):
     """Breaks nothing, and remembers each break and each healing."""
 
     do: ClassVar[str] = "break"
+    facts: ClassVar[Declares] = (
+        Declared(FactKind.STOPPED, how=Stop.KILLED),
+        Declared(FactKind.LINKS_CUT, at_once=True),
+    )
     what: str = "x"
     asks: int = 1  # the probe holds from this call on
     after_heal: bool = False
@@ -61,6 +67,7 @@ class Act(Action):
     """Remembers that it was done, or raises."""
 
     do: ClassVar[str] = "act"
+    facts: ClassVar[Declares] = (Declared(FactKind.LEADERS_MOVED), Declared(FactKind.TIER_CAUGHT_UP))
     raises: str = ""
 
     def perform(self, context: StepContext) -> Done:
@@ -96,7 +103,7 @@ class Leaders:
 def context_of(leaders: Leaders | None = None) -> StepContext:
     load = SimpleNamespace(last_ack_ns=lambda topic, partition: 0)
     return StepContext(
-        cluster=cast(Any, SimpleNamespace()),
+        cluster=cast(Any, SimpleNamespace(controllers=(11,))),
         admin=cast(Any, leaders or Leaders()),
         load=cast(Any, load),
         rng=Random(1),
