@@ -154,17 +154,14 @@ _OF_EVENTS: Final = frozenset({"clock", "delete_records", "power_loss", "tier_of
 
 
 def _words_of_steps(path: Path) -> Iterator[str]:
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value == "do":
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Subscript) and ast.unparse(node.slice) == "'do'":
             yield f"{path.name}:{node.lineno}: [do]"
-        asked = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr
-        for argument in node.args if isinstance(node, ast.Call) else ():
-            if isinstance(argument, ast.Constant) and asked == "get" and argument.value == "do":
-                yield f"{path.name}:{node.lineno}: get(do)"
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in BY_NAME.keys() - _OF_EVENTS:
+        if isinstance(node, ast.Call) and ast.unparse(node).find(".get('do'") >= 0:
+            yield f"{path.name}:{node.lineno}: get(do)"
+        if isinstance(node, ast.Constant) and node.value in BY_NAME.keys() - _OF_EVENTS:
             yield f"{path.name}:{node.lineno}: {node.value}"
-        if isinstance(node, ast.ImportFrom) and node.module == "harness.model.contract.contract":
+        if isinstance(node, ast.ImportFrom) and node.module == contract.__name__:
             named = [alias.name for alias in node.names if getattr(contract, alias.name, None) in [*BY_NAME]]
             yield from (f"{path.name}:{node.lineno}: {name}" for name in named)
 

@@ -268,3 +268,37 @@ def test_a_probe_without_an_answer_proves_nothing_and_does_not_fail(monkeypatch:
     assert held.ask().held
     monkeypatch.setattr(held, "probe", silent)
     assert held.ask().because == "now"  # a proof that was found once stands
+
+
+def test_facts_are_in_the_row_from_its_beginning_to_its_healing() -> None:
+    seen: list[list[Any]] = []
+    rows = run_steps(
+        context_of(), [breaking("a"), ACT, healing("a")], lambda rows: seen.append([row["facts"] for row in rows])
+    )
+    (stopped, cut) = seen[0][0]
+    assert (stopped["kind"], stopped["nodes"], stopped["to_ns"], cut["to_ns"]) == ("stopped", None, None, None)
+    a, act, heal = rows
+    (stopped, cut) = a["facts"]
+    assert (stopped["nodes"], stopped["how"]) == ([7], "killed")
+    assert (stopped["from_ns"], stopped["to_ns"], cut["to_ns"]) == (a["started_ns"], a["healed_ns"], a["ended_ns"])
+    assert [fact["kind"] for fact in act["facts"]] == ["leaders_moved", "tier_caught_up"]
+    assert heal["facts"] == []
+
+
+def test_a_step_that_failed_may_have_changed_something_and_has_seen_nothing() -> None:
+    late, skipped = run_steps(context_of(), [Step(do="act", name="late", args={"raises": "late"}), ACT])
+    assert [fact["kind"] for fact in late["facts"]] == ["leaders_moved"]
+    assert skipped["facts"] == []
+
+
+def test_an_action_that_found_its_work_done_changed_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Act, "disturbs", True)
+    monkeypatch.setattr(Act, "perform", lambda self, context: Done(idle=True))
+    (row,) = run_steps(context_of(), [ACT])
+    assert (row["is_fault"], row["facts"]) == (False, [])
+
+
+def test_a_fact_that_the_class_does_not_declare_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Act, "declared", lambda self, happened: (Declared(FactKind.QUORUM_LOST),))
+    with pytest.raises(TypeError, match="act has facts that its class does not declare"):
+        run_steps(context_of(), [ACT])
