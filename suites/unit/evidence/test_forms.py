@@ -106,6 +106,10 @@ def _producer(**keys: object) -> Callable[[Path], object]:
     return _document("run.json", lambda run: run["contract"]["producers"]["app"].update(keys))
 
 
+def _fact(**keys: Any) -> Change:
+    return _document("steps.json", lambda steps: steps[0]["facts"][0].update(keys))
+
+
 def _event(**keys: object) -> Callable[[Path], object]:
     return _document("steps.json", lambda steps: steps[0]["events"][0].update(keys))
 
@@ -147,6 +151,25 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
         "scenario.json: producers[0].acks is 1",
     ),
     "event of another kind": (_event(kind="records_deleted"), 'steps.json: [0].events[0].kind is "records_deleted"'),
+    "fact of another kind": (_fact(kind="meteorite"), 'steps.json: [0].facts[0].kind is "meteorite"'),
+    "stop that does not say how": (_fact(kind="stopped"), "steps.json: [0].facts[0] has no 'how'"),
+    "stop by another way": (
+        _fact(kind="stopped", how="gently"),
+        'facts[0].how is "gently" and must be one of "killed"',
+    ),
+    "fact without a beginning": (
+        _document("steps.json", lambda steps: steps[0]["facts"][0].pop("from_ns")),
+        "steps.json: [0].facts[0] has no 'from_ns'",
+    ),
+    "nodes of a fact as text": (_fact(kind="frozen", nodes="1"), 'facts[0].nodes is "1" and must be a list'),
+    "setting of a fact as a number": (
+        _fact(kind="config_set", topic="t", config={"retention.ms": 1}),
+        "facts[0].config.retention.ms is 1 and must be text",
+    ),
+    "step without facts": (
+        _document("steps.json", lambda steps: steps[0].pop("facts")),
+        "steps.json: [0] has no 'facts'",
+    ),
     "event without topic": (
         _document("steps.json", lambda steps: steps[0]["events"][0].pop("topic")),
         "steps.json: [0].events[0] has no 'topic'",
@@ -213,6 +236,8 @@ ACCEPTED: dict[str, Callable[[Path], object]] = {
     "the last record before the drain": _row("reservations", 1, producer="sentinel"),
     "deletion of a topic": _event(kind="topic_deleted", topic_id="A", partition=-1),
     "an election without a log end": _event(kind="unclean_election", leader_epoch=3, log_end=None),
+    "no fact": _document("steps.json", lambda steps: steps[0].update(facts=[])),
+    "stop of unknown nodes": _fact(kind="stopped", how="crashed", nodes=None, to_ns=None),
     "no step": lambda b: (b / "steps.json").write_text("[]"),
     "a torn last reservation": lambda b: (b / "reservations/more.jsonl").write_text('{"stream": 2, "prod'),
     "an empty line": lambda b: (b / "ledger/app.jsonl").write_text((b / "ledger/app.jsonl").read_text() + "\n"),
