@@ -155,7 +155,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "stop that does not say how": (_fact(kind="stopped"), "steps.json: [0].facts[0] has no 'how'"),
     "stop by another way": (
         _fact(kind="stopped", how="gently"),
-        'facts[0].how is "gently" and must be one of "killed"',
+        'facts[0].how is "gently" and must be "killed", "cleanly"',
     ),
     "fact without a beginning": (
         _document("steps.json", lambda steps: steps[0]["facts"][0].pop("from_ns")),
