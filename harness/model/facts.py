@@ -173,7 +173,7 @@ def as_kafka_writes(config: Mapping[str, object]) -> dict[str, str]:
 
 
 def facts_from(rows: Iterable[Mapping[str, object]]) -> tuple[Fact, ...]:
-    """The facts of a row of steps.json, whose form was checked. ValueError on a kind that is not known."""
+    """The facts of a row of steps.json in the form that FORMAT.md describes. ValueError on a kind that is not known."""
     return tuple(map(_fact_from, rows))
 
 

@@ -23,8 +23,8 @@ INCONCLUSIVE. A row with `for_s` is healed whatever happens: with `for_s` above 
 else by a later step `heal`, or at the end of the steps. A row without `for_s` is an action that disturbs the data path;
 it is done when it returns. An argument that has no value in the last column is required.
 
-The facts of a step are all that a verdict knows of it; `harness/evidence/FORMAT.md` describes them. A step whose fact
-`stopped` has no reason here stops its nodes as its arguments say.
+The facts of a step are all that a verdict knows of it; `harness/evidence/FORMAT.md` describes them. Where `stopped` has
+no reason, it depends on the arguments.
 """
 
 

@@ -107,7 +107,7 @@ class Kind:
             _check_facts(cls, do)
             _REGISTERED[do] = cls
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - kinds whose facts depend on it need it
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - some kinds need it
         """The facts of this step, where they depend on its arguments; of the kinds in `facts`, and of no others."""
         return self.facts
 

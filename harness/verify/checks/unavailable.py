@@ -25,7 +25,7 @@ from harness.verify.sentences import promise
 UNAVAILABLE_S: Final = 25.0
 # Doubts of a run that mean that a client of ours ended early, which may be why acknowledgements stopped.
 OF_CLIENTS: Final = ("producer", "client_hung")
-# What happens while a leader must still acknowledge: a broker that is down has left the ISR, or the ISR changed. One
+# Facts that do not keep a leader from acknowledging: a broker that is down has left the ISR, or the ISR changed. One
 # that crashed may have been slow before.
 _OF_PROCESSES: Final = ((FactKind.STOPPED, Stop.KILLED), (FactKind.STOPPED, Stop.CLEANLY))
 _NS: Final = 10**9

@@ -11,7 +11,7 @@ Steps = Sequence[Mapping[str, Any]]
 
 
 def facts_of(step: Mapping[str, Any]) -> tuple[Fact, ...]:
-    """What a step did: nothing else about it decides what is excused."""
+    """The facts of a step. Nothing else about it decides what is excused."""
     facts: tuple[Fact, ...] = step["facts"]
     return facts
 

@@ -107,7 +107,7 @@ DEFECTS: dict[str, Any] = {
     "killed in turn, this one after the checkpoint": case(
         step("rolling_restart", from_s=5, to_s=300) | {"facts": [killed(2, 5, 6), killed(1, 280, 290)]}
     ),
-    "controllers killed, whose ids are not known": case(step("quorum_lost") | {"resolved": {}}),
+    "controllers killed, and their ids are not known": case(step("quorum_lost") | {"resolved": {}}),
     "a step that states no facts": case(step("kill") | {"facts": []}),
     "a new fault of another broker": case(step("meteorite") | {"facts": [NEW_FAULT | {"nodes": [2]}]}),
     "a new fault that shut the broker down": case(step("meteorite") | {"facts": [NEW_FAULT | {"how": "cleanly"}]}),
