@@ -39,8 +39,10 @@ NOTHING: Final[Declares] = ()  # the declaration of a step that changes nothing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Happened:
-    """The state of a step, as far as it is known. healed_ns: of an action, when it ended. spans: the times of each node that a
-    step stopped one after the other."""
+    """The state of a step, as far as it is known.
+
+    healed_ns: of an action, when it ended. spans: the times of each node that a step stopped one after the other.
+    """
 
     started_ns: int
     ended_ns: int | None = None
