@@ -233,6 +233,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
 }
 UNDRAINED = {"not finished yet", "no progress reported", "an unknown lag"}
 UNSHARED = {
+    "never delivered, while a broker ran out of memory for 12 s",
     "never delivered, while answers were lost for 12 s",
     "one delivery below the limit, and a lock may have expired",
     "one delivery below the limit, and a broker died",
