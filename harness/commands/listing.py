@@ -37,8 +37,10 @@ def faults(maven_repo: str | None) -> Table:
     """Kinds of steps with their arguments, and whether this machine can run them."""
     del maven_repo
     registry = _room("harness.faults.steps.registry")
-    rows = [(str(kind.do), _arguments(kind), kind.summary, _available(kind.needs)) for kind in registry.KINDS]
-    return ("step", "arguments", "what it does", "here"), [*rows]
+    rows = [
+        (str(kind.do), _arguments(kind), kind.summary, _facts(kind), _available(kind.needs)) for kind in registry.KINDS
+    ]
+    return ("step", "arguments", "what it does", "facts", "here"), [*rows]
 
 
 def checks(maven_repo: str | None) -> Table:
@@ -81,6 +83,10 @@ def _where_only(scenario: Any) -> str:
 
 def _arguments(kind: type) -> str:
     return ", ".join(field.name for field in dataclasses.fields(kind))
+
+
+def _facts(kind: type) -> str:
+    return ", ".join(fact.text for fact in getattr(kind, "facts", ()))
 
 
 def _available(needs: frozenset[str]) -> str:

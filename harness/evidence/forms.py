@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from harness.evidence.shapes import Kinds, Many, Members, Shape, misfit
 from harness.model.errors import BadEvidence
+from harness.model.facts import MEANINGS, Stop
 from harness.model.schemas import ACKS, FORMAT_VERSION, ISOLATIONS, PHASES, TIMESTAMP_TYPES
 
 _PLACE: Final = {"topic": "string", "partition": "int"}
@@ -215,16 +216,37 @@ _EVENTS: Final = Kinds(
     },
 )
 
+# The keys of facts that are not the same in every kind. A `how` is required, because it decides what is excused.
+_OF_FACTS: Final[dict[str, dict[str, Shape]]] = {
+    "nodes": {"nodes?": ["int"]},
+    "how": {"how": tuple(stop.value for stop in Stop)},
+    "what": {"what?": "string"},
+    "topic": {"topic": "string"},
+    "client": {"client?": "string"},
+    "config": {"config": Many("string")},
+}
+_FACTS: Final = Kinds(
+    "kind",
+    {
+        kind.value: {
+            "from_ns": "int",
+            "to_ns?": "int",
+            **{key: shape for named in meaning.keys for key, shape in _OF_FACTS[named].items()},
+        }
+        for kind, meaning in MEANINGS.items()
+    },
+)
+
 _STEPS: Final = [
     {
         "name": "string",
         "do": "string",
-        "args": {"config?": {}},
         "started_ns": "int?",
         "ended_ns": "int?",
         "healed_ns": "int?",
         "is_fault": "bool",
         "effect?": {"held?": "bool"},
+        "facts": [_FACTS],
         "events": [_EVENTS],
     }
 ]

@@ -10,7 +10,7 @@ from typing import Final
 
 from harness.model.outcome import Did, Outcome, TxnOutcome
 
-FORMAT_VERSION: Final = 2
+FORMAT_VERSION: Final = 3
 
 Columns = dict[str, str]
 

@@ -15,15 +15,18 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.model.facts import FactKind
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case, Place
 from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.steps import facts_in
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
 
 STALL_S: Final = 0.5  # shorter gaps are a client's batches
 _BUCKET_NS: Final = 10**8
 _NS: Final = 10**9
 BETWEEN: Final = "between faults"
+_OF_TIER: Final = (FactKind.TIER_UNAVAILABLE, FactKind.TIER_SLOW, FactKind.TIER_LEFT)
 WINDOWS: Final = ("before", "during", "after")
 
 
@@ -105,12 +108,12 @@ def _by_fault(stalls: Sequence[Stall], steps: Sequence[Mapping[str, Any]]) -> di
 
 
 def _caught_up(steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
-    """By fault of the remote tier: the time from its healing until the next wait_tiered step saw everything copied.
-    Faults without such a wait are left out."""
-    waited = [(step["started_ns"], step["ended_ns"]) for step in steps if step["do"] == "wait_tiered"]
+    """By fault of the remote tier: the time from its healing until the next step that waits for it saw everything
+    copied. Faults without such a wait are left out."""
+    waited = [(fact.from_ns, fact.to_ns) for fact in facts_in(steps, FactKind.TIER_CAUGHT_UP)]
     for step in steps:
-        if step["is_fault"] and step["do"].startswith("tier_") and step["healed_ns"] is not None:
-            ended = [end for begin, end in waited if None not in (begin, end) and begin >= step["healed_ns"]]
+        if step["is_fault"] and any(facts_in([step], *_OF_TIER)) and step["healed_ns"] is not None:
+            ended = [end for begin, end in waited if end is not None and begin >= step["healed_ns"]]
             if ended:
                 yield step["name"], round((min(ended) - step["healed_ns"]) / _NS, 3)
 

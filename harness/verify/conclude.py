@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind
 from harness.model.scenario.scenario import JAVA, STREAMS
 from harness.model.verdict import Doubt, Status, Verdict
@@ -22,7 +23,7 @@ from harness.verify.doubts import doubts_of
 from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.rows import NOT_FINDINGS, WRONG_ACK_OFFSET_NOTE
-from harness.verify.engine.steps import episodes_of, step_at
+from harness.verify.engine.steps import episodes_of, facts_of, step_at
 from harness.verify.excuses.delete_records import returned, returned_by_design
 from harness.verify.excuses.offset_loss import stopped
 from harness.verify.excuses.tier_metadata_lost import gaps_excused, holes, orphaned
@@ -35,17 +36,17 @@ NOT_COVERED: Final = (
     "disks that report a flush which did not happen",
     "offset lookups by time or epoch on topics that retention, compaction or DeleteRecords may shorten",
 )
-# Tested only by some scenarios, with the steps that do.
-_COVERED_BY: Final[Mapping[str, frozenset[str]]] = {
-    "power loss: a SIGKILL keeps the page cache of the operating system": frozenset({"power_loss"}),
+# Tested only by some scenarios, with the facts that show it.
+_COVERED_BY: Final[Mapping[str, frozenset[FactKind | Stop]]] = {
+    "power loss: a SIGKILL keeps the page cache of the operating system": frozenset({Stop.POWER}),
     "disks that fail, become read-only or stall while a broker runs": frozenset(
-        {"disk_failed", "disk_read_only", "disk_stalled", "disk_slow"}
+        {FactKind.DISK_FAILED, FactKind.DISK_SLOW}
     ),
-    "disks whose contents change while a broker is down": frozenset({"damage"}),
-    "disks that fill up": frozenset({"disk_full", "disk_filled"}),
-    "upgrades from an earlier release, and downgrades": frozenset({"roll"}),
-    "changes of the controller quorum's voters (KIP-853)": frozenset({"remove_voter"}),
-    "wrong broker clocks": frozenset({"clock"}),
+    "disks whose contents change while a broker is down": frozenset({FactKind.DISK_DAMAGED}),
+    "disks that fill up": frozenset({FactKind.DISK_FILLED}),
+    "upgrades from an earlier release, and downgrades": frozenset({FactKind.UPGRADED}),
+    "changes of the controller quorum's voters (KIP-853)": frozenset({FactKind.VOTERS_CHANGED}),
+    "wrong broker clocks": frozenset({FactKind.CLOCK_CHANGED}),
 }
 OWN_CLIENT: Final = "the release's own Java client: {}"
 UNTIERED: Final = "tiered storage"
@@ -126,9 +127,10 @@ def _own_client(case: Case) -> list[str]:
 
 
 def _not_covered(case: Case) -> list[str]:
-    """Things that other scenarios test and this run did not: no step of that kind had an effect."""
-    effective = {step["do"] for step in case.steps if step["is_fault"] and (step["effect"] or {}).get("held")}
-    return [what for what, steps in _COVERED_BY.items() if not effective & steps]
+    """Things that other scenarios test and this run did not: no fault with such a fact had an effect."""
+    effective = [step for step in case.steps if step["is_fault"] and (step["effect"] or {}).get("held")]
+    shown = {word for step in effective for fact in facts_of(step) for word in (fact.kind, fact.how)}
+    return [what for what, facts in _COVERED_BY.items() if not shown & facts]
 
 
 def status_of(findings: Sequence[Finding], doubts: Sequence[Doubt]) -> Status:

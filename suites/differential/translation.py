@@ -1,7 +1,8 @@
-"""Evidence of format version 1 in the words of version 2, so that both versions of the judge can be compared.
+"""Evidence of format versions 1 and 2 as that of version 3, so that versions of the judge can be compared.
 
-Only words differ between the two versions: keys of documents, two columns, names of steps and of one finding. The
-translation is for this comparison alone; the product refuses evidence of version 1.
+Between versions 1 and 2 only words differ: keys of documents, two columns, names of steps and of one finding. Version 3
+added the facts of steps, which follow from their names. The translation is for this comparison alone; the product
+refuses evidence of earlier versions.
 """
 
 from __future__ import annotations
@@ -16,10 +17,11 @@ import pyarrow.parquet as pq
 
 from harness.evidence.manifest import digest
 from harness.model.schemas import FORMAT_VERSION
+from suites.differential.facts_of_steps import facts_of_step
 
 Json: TypeAlias = "dict[str, Json] | list[Json] | str | int | float | bool | None"
 
-FORMAT_BEFORE: Final = 1
+FORMATS_BEFORE: Final = (1, 2)
 # Keys of any document.
 _KEYS: Final[Mapping[str, str]] = {
     "weakening": "negative_control",
@@ -55,7 +57,7 @@ _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
 
 
 def translate(bundle: Path, target: Path) -> None:
-    """Copies a bundle of version 1 to `target` in the words of version 2, without its verdict."""
+    """Copies a bundle of an earlier version to `target` as one of this version, without its verdict."""
     target.mkdir(parents=True)
     for entry in sorted(bundle.iterdir()):
         if entry.name in ("verdict.json", "findings.parquet", "junit.xml", "manifest.json"):
@@ -65,7 +67,7 @@ def translate(bundle: Path, target: Path) -> None:
         else:
             _document(entry, target / entry.name)
     manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["format_version"] == FORMAT_BEFORE, f"{bundle} is no evidence of version {FORMAT_BEFORE}"
+    assert manifest["format_version"] in FORMATS_BEFORE, f"{bundle} is no evidence of the versions {FORMATS_BEFORE}"
     files = {name: digest(target / name) for name in manifest["files"]}
     _write(target / "manifest.json", {**manifest, "format_version": FORMAT_VERSION, "files": files})
 
@@ -87,7 +89,13 @@ def _document(source: Path, target: Path) -> None:
     content = translated(content)
     if source.name == "run.json" and isinstance(content, dict):
         content["format_version"] = FORMAT_VERSION
+    if source.name == "steps.json" and isinstance(content, list):
+        content = [_with_facts(row) for row in content if isinstance(row, dict)]
     _write(target, content)
+
+
+def _with_facts(row: dict[str, Json]) -> Json:
+    return {**row, "facts": json.loads(json.dumps([fact.as_dict() for fact in facts_of_step(row)]))}
 
 
 def _table(source: Path, target: Path) -> None:

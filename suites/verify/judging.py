@@ -12,12 +12,14 @@ from pyspark.sql import SparkSession
 
 from harness.evidence.columns import arrow_schema
 from harness.model.contract.contract import contract_from_dict
+from harness.model.facts import facts_from
 from harness.model.schemas import TABLES
 from harness.model.verdict import Verdict
 from harness.verify.engine.case import Case
 from harness.verify.engine.tables import BUNDLE, Frames
 from harness.verify.judge import judge_tables
-from suites.verify.history import Built
+from suites.differential.facts_of_steps import facts_of_step
+from suites.verify.history import Built, Row
 
 log = logging.getLogger(__name__)
 
@@ -75,11 +77,17 @@ def case_of_history(history: Built) -> Case:
         manifest=history.manifest,
         scenario=history.scenario,
         run=history.run,
-        steps=history.steps,
+        steps=[with_facts(step) for step in history.steps],
         cluster=history.cluster,
         reads=history.reads,
         contract=contract_from_dict(history.run["contract"]),
     )
+
+
+def with_facts(step: Row) -> Row:
+    """A step of a history with typed facts: its own, or those of its word."""
+    stated = facts_from(step["facts"]) if "facts" in step else facts_of_step(step)
+    return {**step, "facts": stated}
 
 
 def frames_of(spark: SparkSession, histories: Sequence[Built]) -> Frames:

@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from harness.faults.steps.declared_facts import Declared, Declares, Happened
 from harness.faults.steps.step import Action, Done, EffectProof, Fault, GroupRef, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
 from harness.model.contract.contract import DELETE_GROUP, READER_AWAY
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.facts import FactKind
 from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import JAVA
 from harness.model.waiting import wait_for
@@ -38,11 +40,15 @@ class ReaderAway(Fault):
     """
 
     do: ClassVar[str] = READER_AWAY
+    facts: ClassVar[Declares] = (Declared(FactKind.CLIENT_AWAY),)
     summary: ClassVar[str] = (
         "Makes every member of a group commit, leave, and stay away until it is healed, like stopped applications."
     )
     proof: ClassVar[str] = "every member left, and the group's coordinator reports a group without members"
     group: GroupRef
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        return (Declared(FactKind.CLIENT_AWAY, client=self.group),)
 
     def validate(self, plan: StepValidation) -> None:
         _require_readers(plan, self.group)
@@ -88,11 +94,15 @@ class ReaderPaused(Fault):
     """A member keeps polling, and receives nothing. It resumes where it stopped, without a rebalance."""
 
     do: ClassVar[str] = "reader_paused"
+    facts: ClassVar[Declares] = (Declared(FactKind.CLIENT_AWAY),)
     summary: ClassVar[str] = (
         "Makes every member of a group commit and pause its partitions; healing resumes them where they stopped."
     )
     proof: ClassVar[str] = "every member paused, and none had to join its group again"
     group: GroupRef
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        return (Declared(FactKind.CLIENT_AWAY, client=self.group),)
 
     def validate(self, plan: StepValidation) -> None:
         _require_readers(plan, self.group)
@@ -141,8 +151,12 @@ class DeleteGroup(Action):
     """The group must have no members. An event `group_deleted` records the outcome."""
 
     do: ClassVar[str] = DELETE_GROUP
+    facts: ClassVar[Declares] = (Declared(FactKind.GROUP_DELETED),)
     summary: ClassVar[str] = "Deletes a group without members, and with it all offsets that it committed (KIP-229)."
     group: GroupRef
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        return (Declared(FactKind.GROUP_DELETED, client=self.group),)
 
     def validate(self, plan: StepValidation) -> None:
         away = [kind for kind in plan.earlier.values() if isinstance(kind, ReaderAway) and kind.group == self.group]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from harness.faults.steps.declared_facts import NOTHING, Declared, Declares, Happened
 from harness.faults.steps.produce import transactional
 from harness.faults.steps.step import Action, Done, EffectProof, PartitionExpr, ProducerRef
 from harness.faults.steps.step_context import StepContext
@@ -15,6 +16,7 @@ from harness.kafka.admin.wire import Unanswered
 from harness.model.clock import now_ns
 from harness.model.contract.contract import ABORT_TRANSACTION
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.facts import FactKind
 from harness.model.outcome import Outcome
 from harness.model.place import Place
 from harness.model.scenario.scenario import Deadline
@@ -29,6 +31,7 @@ class WaitTransactionEnded(Action):
     """The coordinator answers a commit earlier, as soon as it is decided (KIP-98)."""
 
     do: ClassVar[str] = "wait_transaction_ended"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until the last transaction of a producer has ended: every partition has its marker."
     producer: ProducerRef
     deadline_s: Deadline = 30.0
@@ -49,6 +52,7 @@ class AbortTransaction(Action):
     """
 
     do: ClassVar[str] = ABORT_TRANSACTION
+    facts: ClassVar[Declares] = (Declared(FactKind.TRANSACTION_ABORTED),)
     summary: ClassVar[str] = (
         "Aborts a hanging transaction of a producer on a partition, as kafka-transactions.sh abort does (KIP-664)."
     )
@@ -59,6 +63,9 @@ class AbortTransaction(Action):
     producer: ProducerRef
     on: PartitionExpr
     deadline_s: Deadline = 30.0
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        return (Declared(FactKind.TRANSACTION_ABORTED, client=self.producer),)
 
     def validate(self, plan: StepValidation) -> None:
         transactional(plan, self.producer)

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
+from harness.faults.steps.declared_facts import Declared, Declares, Happened
 from harness.faults.steps.load import ProcessorDeath
 from harness.faults.steps.step import EffectProof, Fault, GroupRef, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.scenario.scenario import STREAMS, Count, Moment, Processing
 
 # The errors for a producer after another producer has taken over its transactional id (KIP-98, KIP-360).
@@ -29,6 +31,7 @@ class ProcessorDies(Fault):
     """
 
     do: ClassVar[str] = "processor_dies"
+    facts: ClassVar[Declares] = (Declared(FactKind.CLIENT_DIED),)
     summary: ClassVar[str] = (
         "Makes the processor of a group die at a moment (`at`) of its work on the next `records` records; with "
         "`zombie`, it continues after another one took over."
@@ -41,6 +44,9 @@ class ProcessorDies(Fault):
     at: Moment
     records: Count = 50
     zombie: bool = False
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        return (Declared(FactKind.CLIENT_DIED, client=self.group),)
 
     def validate(self, plan: StepValidation) -> None:
         found: list[Processing] = [p.processes for p in plan.scenario.producers if p.processes]

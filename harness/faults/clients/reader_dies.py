@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
+from harness.faults.steps.declared_facts import Declared, Declares, Happened
 from harness.faults.steps.step import EffectProof, Fault, GroupRef, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.scenario.scenario import Count
 
 
@@ -24,6 +26,7 @@ class ReaderDies(Fault):
     """
 
     do: ClassVar[str] = "reader_dies"
+    facts: ClassVar[Declares] = (Declared(FactKind.CLIENT_DIED),)
     summary: ClassVar[str] = (
         "Makes the only member of a group die with `records` records committed and not processed, or the reverse."
     )
@@ -33,6 +36,9 @@ class ReaderDies(Fault):
     )
     group: GroupRef
     records: Count = 1
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        return (Declared(FactKind.CLIENT_DIED, client=self.group),)
 
     def validate(self, plan: StepValidation) -> None:
         if self.group in plan.scenario.share_groups:

@@ -6,11 +6,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
+from harness.faults.steps.declared_facts import Declared, Declares, Happened
 from harness.faults.steps.load import Member
 from harness.faults.steps.step import Action, Done, EffectProof, ReaderRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.place import Place
 from harness.model.scenario.scenario import Deadline
 from harness.model.waiting import wait_for
@@ -26,6 +28,7 @@ class RestartReader(Action):
     """
 
     do: ClassVar[str] = "restart_reader"
+    facts: ClassVar[Declares] = (Declared(FactKind.CLIENT_RESTARTED),)
     summary: ClassVar[str] = (
         "Restarts a member of a group, with another `protocol` if one is given, and waits until it commits again."
     )
@@ -38,6 +41,9 @@ class RestartReader(Action):
     protocol: Literal["", "classic", "consumer"] = ""
     at_end: bool = False
     deadline_s: Deadline = 60.0
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        return (Declared(FactKind.CLIENT_RESTARTED, client=self.reader),)
 
     def validate(self, plan: StepValidation) -> None:
         spec = next(r for r in plan.scenario.readers if r.name == self.reader)

@@ -16,12 +16,14 @@ from typing import ClassVar, Final
 from harness.faults.controllers import common as controllers
 from harness.faults.disks.common import LogSince, only_node
 from harness.faults.nodes.process import injection, restart
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import IDLE, Probe, under_load
 from harness.faults.steps.step import EffectProof, Fault, Injection, OneControllerExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.storage.log_directory import METADATA_LOG
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind, Stop
 
 CAUGHT_UP_DEADLINE_S: Final = 60.0
 # LogLoader and UnifiedLog, of the log that KRaft writes; all releases from 3.x on.
@@ -33,6 +35,10 @@ class ControllerWiped(Fault):
     """The others have committed beyond its log before the disk is replaced."""
 
     do: ClassVar[str] = "controller_wiped"
+    facts: ClassVar[Declares] = (
+        Declared(FactKind.STOPPED, how=Stop.KILLED, of_controllers=True),
+        Declared(FactKind.DATA_LOST, what="disk", of_controllers=True),
+    )
     summary: ClassVar[str] = (
         "Kills a controller and replaces its disk by an empty one; healing starts it, and it fetches all metadata."
     )

@@ -9,11 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
 from harness.faults.nodes.process import injection, restart
+from harness.faults.steps.declared_facts import Declared, Declares, Happened
 from harness.faults.steps.effect import IDLE, Probe, named, under_load
 from harness.faults.steps.step import ControllersExpr, EffectProof, Fault, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.facts import FactKind, Stop
 
 # A quorum writes an empty record twice a second (KIP-835), and elects a leader within two seconds.
 NO_LEADER_S: Final = 4.0
@@ -26,6 +28,11 @@ class QuorumLost(Fault):
     """`how`: by SIGKILL or by SIGSTOP."""
 
     do: ClassVar[str] = "quorum_lost"
+    facts: ClassVar[Declares] = (
+        Declared(FactKind.STOPPED, of_controllers=True),
+        Declared(FactKind.FROZEN, of_controllers=True),
+        Declared(FactKind.QUORUM_LOST, of_controllers=True),
+    )
     summary: ClassVar[str] = (
         "Stops a majority of the controllers by SIGKILL or SIGSTOP; healing starts or continues them."
     )
@@ -35,6 +42,12 @@ class QuorumLost(Fault):
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "pause", "restart"})
     node: ControllersExpr = "controller_majority"
     how: Literal["kill", "pause"] = "kill"
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        lost = Declared(FactKind.QUORUM_LOST, of_controllers=True)
+        if self.how == "pause":
+            return (Declared(FactKind.FROZEN, of_controllers=True), lost)
+        return (Declared(FactKind.STOPPED, how=Stop.KILLED, of_controllers=True), lost)
 
     def validate(self, plan: StepValidation) -> None:
         controllers = plan.scenario.shape.controllers

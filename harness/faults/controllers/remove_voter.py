@@ -10,12 +10,14 @@ from typing import Any, ClassVar, Final
 
 from harness.faults.controllers import common as controllers
 from harness.faults.disks.common import LogSince, only_node
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import IDLE, Probe, under_load
 from harness.faults.steps.step import EffectProof, Fault, Injection, OneControllerExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import Quorum
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 
 CHANGED_DEADLINE_S: Final = 30.0
 EFFECT_DEADLINE_S: Final = 20.0
@@ -29,6 +31,7 @@ class RemoveVoter(Fault):
     """The controller itself keeps running."""
 
     do: ClassVar[str] = "remove_voter"
+    facts: ClassVar[Declares] = (Declared(FactKind.VOTERS_CHANGED),)
     summary: ClassVar[str] = (
         "Removes a running controller from the voters of the metadata quorum; healing adds it again (KIP-853)."
     )

@@ -25,6 +25,7 @@ from harness.faults.disks.common import (
     replica_folder,
 )
 from harness.faults.nodes.process import How, injection, restart, stop
+from harness.faults.steps.declared_facts import Declared, Declares, Happened
 from harness.faults.steps.effect import Probe, await_recent_acks, isr_lost
 from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionExpr
 from harness.faults.steps.step_context import StepContext
@@ -40,6 +41,7 @@ from harness.kafka.storage.log_directory import (
     offset_checkpoint,
 )
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind, Stop
 from harness.model.place import Place
 from harness.model.scenario.scenario import MANY, Range
 
@@ -120,6 +122,11 @@ class Damage(Fault):
     """
 
     do: ClassVar[str] = "damage"
+    facts: ClassVar[Declares] = (
+        Declared(FactKind.STOPPED),
+        Declared(FactKind.DISK_DAMAGED),
+        Declared(FactKind.COPIES_REBUILT),
+    )
     summary: ClassVar[str] = "Stops a broker and damages its disk (`what`); healing starts it, so that it must recover."
     proof: ClassVar[str] = (
         "it left the ISR under load, its files changed, its log or its files show that it noticed, and its replicas "
@@ -166,6 +173,13 @@ class Damage(Fault):
     def _refused(self) -> bool:
         """Whether the broker does not start until the file is restored."""
         return self.by is not None and self.what in CHECKPOINTS
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        return (
+            Declared(FactKind.STOPPED, how=Stop(self.how)),
+            Declared(FactKind.DISK_DAMAGED, what=self.what),
+            Declared(FactKind.COPIES_REBUILT),
+        )
 
     def validate(self, plan: StepValidation) -> None:
         if self._refused and plan.scenario.shape.log_dirs > 1:

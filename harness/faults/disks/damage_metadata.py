@@ -26,6 +26,7 @@ from harness.faults.disks.common import (
     replica_folder,
 )
 from harness.faults.nodes.process import How, injection, restart, stop
+from harness.faults.steps.declared_facts import Declared, Declares, Happened
 from harness.faults.steps.effect import IDLE, Probe, await_recent_acks, isr_lost, under_load
 from harness.faults.steps.step import EffectProof, Fault, Injection, NodesExpr, PartitionExpr
 from harness.faults.steps.step_context import StepContext
@@ -34,6 +35,7 @@ from harness.faults.steps.targets import place_of
 from harness.kafka.storage import damage as disk
 from harness.kafka.storage.log_directory import METADATA_LOG
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind, Stop
 from harness.model.place import Place
 
 What = Literal[
@@ -80,6 +82,11 @@ class DamageMetadata(Fault):
     """`of` names the replica of "partition_metadata"."""
 
     do: ClassVar[str] = "damage_metadata"
+    facts: ClassVar[Declares] = (
+        Declared(FactKind.STOPPED),
+        Declared(FactKind.METADATA_DAMAGED),
+        Declared(FactKind.COPIES_REBUILT),
+    )
     summary: ClassVar[str] = (
         "Stops a node and damages metadata on its disk (`what`); healing repairs what an operator must, and starts it."
     )
@@ -97,6 +104,13 @@ class DamageMetadata(Fault):
     def __post_init__(self) -> None:
         if bool(self.of) != (self.what == "partition_metadata"):
             raise BadInput(f"{self.what} {'concerns the whole node: leave out' if self.of else 'needs'} `of`")
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        stopped = Declared(FactKind.STOPPED, how=Stop(self.how))
+        damaged = Declared(FactKind.METADATA_DAMAGED, what=self.what)
+        # A replica without its partition.metadata is set aside as stray, and the broker fetches another one.
+        rebuilt = (Declared(FactKind.COPIES_REBUILT),) if self.what == "partition_metadata" else ()
+        return (stopped, damaged, *rebuilt)
 
     def validate(self, plan: StepValidation) -> None:
         found = plan.reach(self.node)

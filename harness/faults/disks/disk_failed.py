@@ -24,12 +24,14 @@ from harness.faults.disks.common import (
     require_own_disks,
 )
 from harness.faults.nodes.process import absence_proof, injection
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe, await_recent_acks, isr_lost, leaders_moved
 from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind, Stop
 from harness.model.place import Place
 from harness.model.scenario.scenario import LOG_DIRS_MAX, Range
 
@@ -43,6 +45,12 @@ class DiskFailed(Fault):
     """
 
     do: ClassVar[str] = "disk_failed"
+    facts: ClassVar[Declares] = (
+        Declared(FactKind.DISK_FAILED),
+        Declared(FactKind.STOPPED, how=Stop.CRASHED),
+        Declared(FactKind.DATA_LOST, what="unflushed"),
+        Declared(FactKind.COPIES_REBUILT),
+    )
     summary: ClassVar[str] = (
         "Fails the disk of a log directory while its broker runs (EIO); healing mounts it again and starts the broker."
     )

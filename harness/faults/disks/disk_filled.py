@@ -10,9 +10,11 @@ from typing import Annotated, ClassVar
 from harness.faults.disks.common import LogSince, disks_of, ended_by_disk, only_node, require_own_disks
 from harness.faults.disks.disk_full import DEADLINE_S
 from harness.faults.nodes.process import absence_proof, injection, restart
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import Fault, Injection, OneBrokerExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
+from harness.model.facts import FactKind, Stop
 from harness.model.scenario.scenario import Range
 
 
@@ -21,6 +23,7 @@ class DiskFilled(Fault):
     """All disks of the broker are filled."""
 
     do: ClassVar[str] = "disk_filled"
+    facts: ClassVar[Declares] = (Declared(FactKind.DISK_FILLED), Declared(FactKind.STOPPED, how=Stop.CRASHED))
     summary: ClassVar[str] = (
         "Fills the disks of a broker except `spare_kb` (ENOSPC), until it ends; healing frees the space and starts it."
     )

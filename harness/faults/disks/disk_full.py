@@ -9,8 +9,10 @@ from typing import Annotated, ClassVar, Final
 
 from harness.faults.disks.common import LogSince, ended_by_disk, only_node
 from harness.faults.nodes.process import absence_proof, injection, restart
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import Fault, Injection, OneBrokerExpr
 from harness.faults.steps.step_context import StepContext
+from harness.model.facts import FactKind, Stop
 from harness.model.scenario.scenario import Range
 
 # The log must first grow by `spare_kb`, which takes time under a slow load.
@@ -22,6 +24,7 @@ class DiskFull(Fault):
     """The limit is `spare_kb` above the size of its server log, so that it can still log why it ends."""
 
     do: ClassVar[str] = "disk_full"
+    facts: ClassVar[Declares] = (Declared(FactKind.DISK_FILLED), Declared(FactKind.STOPPED, how=Stop.CRASHED))
     summary: ClassVar[str] = (
         "Limits the size of a broker's files (RLIMIT_FSIZE), until it ends; healing starts it without a limit."
     )

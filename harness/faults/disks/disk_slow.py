@@ -13,11 +13,13 @@ from typing import Annotated, ClassVar, Final
 from harness.faults.disks.common import disks_of, only_node, require_own_disks
 from harness.faults.disks.disk_stalled import stall_proof
 from harness.faults.nodes.power_loss import AT_ONCE
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.scenario.scenario import Range
 
 SLOW_S: Final = 0.1  # a flush takes milliseconds on a fast disk
@@ -28,6 +30,7 @@ class DiskSlow(Fault):
     """Only flushes wait; other writes go to the page cache."""
 
     do: ClassVar[str] = "disk_slow"
+    facts: ClassVar[Declares] = (Declared(FactKind.DISK_SLOW),)
     summary: ClassVar[str] = (
         "Limits the disks of a broker to `writes_per_s` writes a second, so that flushes take long."
     )

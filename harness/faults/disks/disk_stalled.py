@@ -10,11 +10,13 @@ from typing import ClassVar
 
 from harness.clusters.base import Disks
 from harness.faults.disks.common import disks_of, only_node, require_own_disks
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import STALL_S, Probe, acks_stalled, any_of, await_recent_acks, isr_lost, leaders_moved
 from harness.faults.steps.repeat import Repeat
 from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
+from harness.model.facts import FactKind, Stop
 from harness.model.scenario.scenario import Deadline
 
 
@@ -23,6 +25,7 @@ class DiskStalled(Fault):
     """All disks of the broker are frozen together."""
 
     do: ClassVar[str] = "disk_stalled"
+    facts: ClassVar[Declares] = (Declared(FactKind.DISK_SLOW), Declared(FactKind.STOPPED, how=Stop.CRASHED))
     summary: ClassVar[str] = (
         "Freezes the disks of a broker for freeze_s (FIFREEZE) and thaws them for thaw_s, in turn, until it is healed."
     )

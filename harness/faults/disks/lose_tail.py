@@ -17,6 +17,7 @@ from typing import Annotated, ClassVar, Final
 
 from harness.faults.disks.common import LogSince, replica_folder
 from harness.faults.nodes.process import restart
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe, await_recent_acks
 from harness.faults.steps.step import EffectProof, Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import StepContext
@@ -26,6 +27,7 @@ from harness.kafka.admin.client import PartitionState
 from harness.kafka.admin.features import elr_level
 from harness.kafka.storage import damage as disk
 from harness.model.errors import BadInput, HarnessFailure
+from harness.model.facts import FactKind, Stop
 from harness.model.place import Place
 from harness.model.scenario.scenario import MANY, Range
 
@@ -50,6 +52,11 @@ class LoseTail(Fault):
     """An event `lost_tail` records the new log end offset, and whether ELR is on."""
 
     do: ClassVar[str] = "lose_tail"
+    facts: ClassVar[Declares] = (
+        Declared(FactKind.STOPPED, how=Stop.KILLED),
+        Declared(FactKind.DATA_LOST, what="tail"),
+        Declared(FactKind.COPIES_REBUILT),
+    )
     summary: ClassVar[str] = (
         "Kills the leader of `of`, the only in-sync replica, and truncates acknowledged records; healing starts it."
     )

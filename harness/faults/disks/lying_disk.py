@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.disks.common import disks_of, require_own_disks
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import Action, BrokersExpr, Done
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
+from harness.model.facts import FactKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +20,7 @@ class DiskLies(Action):
     """
 
     do: ClassVar[str] = "disk_lies"
+    facts: ClassVar[Declares] = (Declared(FactKind.FLUSHES_FORGOTTEN),)
     summary: ClassVar[str] = (
         "Remembers the content of the disks of brokers; a later power_loss that names this step restores it."
     )

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from harness.faults.disks.common import only_node
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe, named, with_recent_acks
 from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import ReplicaDirectory
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.place import Place
 from harness.model.scenario.scenario import Range
 from harness.model.waiting import wait_for
@@ -27,6 +29,7 @@ class MoveLogDirs(Fault):
     """`rate_kb_s` limits the copying. The fault is healed when the replicas are in their new directories."""
 
     do: ClassVar[str] = "move_log_dirs"
+    facts: ClassVar[Declares] = (Declared(FactKind.COPIES_REBUILT),)
     summary: ClassVar[str] = (
         "Moves replicas of a broker to its next log directory at rate_kb_s; healing waits for the end."
     )

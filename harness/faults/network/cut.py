@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from harness.clusters.base import party
 from harness.faults.network.links import LinkFault, between, broken, parties
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import (
     Probe,
     acks_stalled,
@@ -25,6 +26,7 @@ from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import CLIENT, ISOLATED, place_of
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.link import CutMode, Direction
 
 
@@ -33,6 +35,7 @@ class Cut(LinkFault):
     """`direction`: both ways, or only requests or answers of a silent cut."""
 
     do: ClassVar[str] = "cut"
+    facts: ClassVar[Declares] = (Declared(FactKind.LINKS_CUT),)
     summary: ClassVar[str] = (
         "Cuts the links by which `src` connects to `dst`: silent or refusing, both ways or only requests or answers."
     )
@@ -84,6 +87,7 @@ class CutFollowers(Fault):
     """
 
     do: ClassVar[str] = "cut_followers"
+    facts: ClassVar[Declares] = (Declared(FactKind.LINKS_CUT),)
     summary: ClassVar[str] = "Cuts only the links by which the followers of one partition fetch from its leader."
     proof: ClassVar[str] = "the followers left the ISR, or their logs did not grow and end below the leader's"
     internal: ClassVar[bool] = True

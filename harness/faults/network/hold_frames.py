@@ -18,6 +18,7 @@ from typing import ClassVar, Final
 from harness.clusters.base import party
 from harness.clusters.network.frame_proxy import FrameProxy, HeldFrame, Holding, addresses
 from harness.faults.network.links import broken
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.produce import EndTransaction, Produce
 from harness.faults.steps.step import BrokersExpr, EffectProof, Fault, Injection, ProducerRef
@@ -25,6 +26,7 @@ from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import CLIENT
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.facts import FactKind
 from harness.model.scenario.scenario import Deadline
 from harness.model.scenario.toml import hint
 from harness.model.waiting import wait_for
@@ -55,6 +57,7 @@ class HoldFrames(Fault):
     """
 
     do: ClassVar[str] = "hold_frames"
+    facts: ClassVar[Declares] = (Declared(FactKind.FRAMES_HELD),)
     summary: ClassVar[str] = (
         "Holds requests of a kind (`apis`) on their way to brokers; healing delivers them, late but unchanged."
     )

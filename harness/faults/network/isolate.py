@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.network.links import broken, check_sides, isolation
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import (
     Probe,
     acks_stalled,
@@ -19,6 +20,7 @@ from harness.faults.steps.effect import (
 )
 from harness.faults.steps.step import BrokersExpr, Fault, Injection
 from harness.faults.steps.step_context import StepContext
+from harness.model.facts import FactKind
 from harness.model.link import CutMode
 
 
@@ -27,6 +29,7 @@ class Isolate(Fault):
     """`away_from` names the sides to cut the links with."""
 
     do: ClassVar[str] = "isolate"
+    facts: ClassVar[Declares] = (Declared(FactKind.LINKS_CUT),)
     summary: ClassVar[str] = 'Cuts brokers off from "brokers", "controllers", "clients" or several of them, both ways.'
     proof: ClassVar[str] = (
         "the partitions that it led have a newer leader epoch; or an ISR shrank, unless it led some and is cut off "

@@ -9,10 +9,12 @@ from typing import ClassVar
 
 from harness.clusters.base import party
 from harness.faults.network.links import between, broken
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import answers_missed, await_recent_acks
 from harness.faults.steps.step import BrokersExpr, Fault, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.targets import CLIENT
+from harness.model.facts import FactKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,6 +22,7 @@ class LoseAnswers(Fault):
     """Requests still arrive. Healing closes the connections, so that the clients retry at once."""
 
     do: ClassVar[str] = "lose_answers"
+    facts: ClassVar[Declares] = (Declared(FactKind.ANSWERS_LOST),)
     summary: ClassVar[str] = (
         "Drops the answers of brokers to clients, while requests still arrive; healing closes the connections."
     )

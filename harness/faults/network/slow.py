@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar
 
 from harness.clusters.base import party
 from harness.faults.network.links import LinkFault, between, broken, parties
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import (
     Probe,
     StickyProbe,
@@ -27,6 +28,7 @@ from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.targets import CLIENT, CLIENTS, ISOLATED
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.link import Direction
 from harness.model.place import Place
 from harness.model.scenario.scenario import MANY, Range
@@ -41,6 +43,7 @@ class Slow(LinkFault):
     """The delay applies to each chosen direction."""
 
     do: ClassVar[str] = "slow"
+    facts: ClassVar[Declares] = (Declared(FactKind.LINKS_SLOW),)
     summary: ClassVar[str] = (
         "Delays the links from `src` to `dst` by latency_ms, plus or minus jitter_ms, and limits them to rate_kb_s."
     )

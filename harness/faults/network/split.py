@@ -14,11 +14,13 @@ from harness.faults.network.links import Link, between, broken
 from harness.faults.network.shapes import MACHINES_MIN, Among, Into, Machine, Shape
 from harness.faults.network.slow import Milliseconds
 from harness.faults.network.split_effect import split_effect
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.repeat import Repeat
 from harness.faults.steps.step import Fault, Injection, NodesExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import CONTROLLERS, StepValidation
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.link import Break, Direction
 from harness.model.scenario.scenario import MANY, Range, Seconds
 
@@ -35,6 +37,7 @@ class Split(Fault):
     """
 
     do: ClassVar[str] = "split"
+    facts: ClassVar[Declares] = (Declared(FactKind.LINKS_CUT),)
     summary: ClassVar[str] = (
         "Splits the network: into a ring of neighbours, a minority and a majority, or two halves joined by a bridge."
     )

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
 from harness.clusters.nodes.node_files import tail
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe, await_recent_acks, named
 from harness.faults.steps.repeat import Repeat
 from harness.faults.steps.step import EffectProof, Fault, Injection, NodesExpr
@@ -22,6 +23,7 @@ from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
 from harness.model.contract.contract import RETENTION_MS_DEFAULT
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.scenario.scenario import Range
 from harness.model.waiting import wait_for
 
@@ -46,6 +48,7 @@ class Clock(Fault):
     """An event `clock` records the jump and the rate."""
 
     do: ClassVar[str] = "clock"
+    facts: ClassVar[Declares] = (Declared(FactKind.CLOCK_CHANGED),)
     summary: ClassVar[str] = (
         "Sets the clocks of nodes ahead or back by jump_s, or makes them gain or lose time at `rate`; "
         "healing sets them right."

@@ -9,10 +9,12 @@ from typing import Annotated, ClassVar, Final
 
 from harness.clusters.nodes.node_files import LogWatch
 from harness.faults.nodes.process import RESTART_DEADLINE_S, absence_proof, injection, restart
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.step import BrokersExpr, EffectProof, Fault, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind, Stop
 from harness.model.scenario.scenario import Range
 from harness.model.waiting import wait_for
 
@@ -25,6 +27,7 @@ class CrashLoop(Fault):
     """The first kill is not counted in `times`."""
 
     do: ClassVar[str] = "crash_loop"
+    facts: ClassVar[Declares] = (Declared(FactKind.STOPPED, how=Stop.KILLED),)
     summary: ClassVar[str] = (
         "Kills brokers with SIGKILL, and `times` times again while they recover their logs; healing starts them."
     )

@@ -15,11 +15,13 @@ from harness.faults.disks.common import LogSince
 from harness.faults.nodes.raise_features import raised
 from harness.faults.nodes.rolling_restart import effect_of
 from harness.faults.nodes.terminate import Terminate
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import Action, Done, EffectProof, OneBrokerExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S, WaitHealthy
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.facts import FactKind, Stop
 from harness.model.waiting import wait_for
 
 FEATURE: Final = "metadata.version"
@@ -34,6 +36,11 @@ class DowngradeRefused(Action):
     """The broker ends on the release under test again, whatever happened."""
 
     do: ClassVar[str] = "downgrade_refused"
+    facts: ClassVar[Declares] = (
+        Declared(FactKind.STOPPED, how=Stop.CLEANLY),
+        Declared(FactKind.STOPPED, how=Stop.KILLED),
+        Declared(FactKind.DOWNGRADE_TRIED),
+    )
     summary: ClassVar[str] = (
         "Tries to lower metadata.version, and to start a broker on the earlier release; both must be refused."
     )

@@ -18,6 +18,7 @@ from typing import ClassVar, Final
 from harness.faults.disks.common import NO_EFFECT_DEADLINE_S, only_node, replica_folder
 from harness.faults.nodes import process
 from harness.faults.nodes.process import absence_proof, injection, restart
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionExpr
 from harness.faults.steps.step_context import StepContext
@@ -26,6 +27,7 @@ from harness.faults.steps.targets import place_of
 from harness.kafka.storage.log_directory import being_cleaned
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.facts import FactKind, Stop
 from harness.model.waiting import wait_for
 
 DEADLINE_S: Final = 60.0
@@ -40,6 +42,7 @@ class KillCleaning(Fault):
     """The cleaner of the broker runs at a limited rate until the fault is healed."""
 
     do: ClassVar[str] = "kill_cleaning"
+    facts: ClassVar[Declares] = (Declared(FactKind.FROZEN), Declared(FactKind.STOPPED, how=Stop.KILLED, at_once=True))
     summary: ClassVar[str] = (
         "Kills a broker with SIGKILL while its cleaner, slowed down, compacts `of`; healing starts it again."
     )

@@ -16,6 +16,7 @@ from typing import ClassVar, Final
 from harness.faults.disks.common import NO_EFFECT_DEADLINE_S, only_node, replica_folder
 from harness.faults.nodes import process
 from harness.faults.nodes.process import absence_proof, injection, restart
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionExpr
 from harness.faults.steps.step_context import StepContext
@@ -24,6 +25,7 @@ from harness.faults.steps.targets import place_of
 from harness.faults.tier.common import require_tier
 from harness.kafka.storage.log_directory import deleted_segments, segments
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.facts import FactKind, Stop
 from harness.model.waiting import wait_for
 
 DEADLINE_S: Final = 20.0
@@ -36,6 +38,7 @@ class KillDeleting(Fault):
     """The step waits for the deletion of a segment, and kills the broker at once."""
 
     do: ClassVar[str] = "kill_deleting"
+    facts: ClassVar[Declares] = (Declared(FactKind.STOPPED, how=Stop.KILLED, at_once=True),)
     summary: ClassVar[str] = (
         "Kills a broker with SIGKILL when it begins to delete tiered segments of `of` locally; healing starts it again."
     )

@@ -10,12 +10,14 @@ from typing import Any, ClassVar, Final
 from harness.faults.disks.common import LogSince, only_node
 from harness.faults.nodes import process
 from harness.faults.nodes.process import absence_proof, injection, restart
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.step import EffectProof, Fault, Injection, NodesExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.settings.heap_filler import filled_heap
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind, Stop
 
 # With -XX:+ExitOnOutOfMemoryError the JVM prints this and ends with code 3.
 ENDED: Final = r"Terminating due to java\.lang\.OutOfMemoryError"
@@ -29,6 +31,7 @@ class OutOfMemory(Fault):
     """Large requests, announced and not sent in full, fill the heap."""
 
     do: ClassVar[str] = "out_of_memory"
+    facts: ClassVar[Declares] = (Declared(FactKind.STOPPED, how=Stop.CRASHED),)
     summary: ClassVar[str] = (
         "Fills the heap of a running node until its JVM ends with OutOfMemoryError; healing starts it again."
     )

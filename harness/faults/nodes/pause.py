@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.nodes.process import ProcessFault
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step_context import StepContext
+from harness.model.facts import FactKind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,6 +16,7 @@ class Pause(ProcessFault):
     """As in a long garbage collection, or on a virtual machine that is frozen."""
 
     do: ClassVar[str] = "pause"
+    facts: ClassVar[Declares] = (Declared(FactKind.FROZEN),)
     summary: ClassVar[str] = "Freezes nodes with SIGSTOP, as a long garbage collection does; healing sends SIGCONT."
     proof: ClassVar[str] = "as for `kill`; for a follower, stopped acks are a proof, too"
     needs: ClassVar[frozenset[str]] = frozenset({"pause"})

@@ -19,6 +19,7 @@ from harness.clusters.base import Disks
 from harness.faults.disks.common import disks_of, remount_and_start, replica_folder, require_own_disks
 from harness.faults.disks.lying_disk import DiskLies
 from harness.faults.nodes.process import absence_proof, injection
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.step import BrokersExpr, EffectProof, Fault, Injection, Kind, StepRef
 from harness.faults.steps.step_context import StepContext
@@ -28,6 +29,7 @@ from harness.kafka.storage.damage import log_end, sound_end
 from harness.kafka.storage.log_directory import RECOVERY_POINTS, offset_checkpoint
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind, Stop
 from harness.model.place import Place
 from harness.model.scenario.scenario import Seconds
 
@@ -54,6 +56,11 @@ class PowerLoss(Fault):
     """
 
     do: ClassVar[str] = "power_loss"
+    facts: ClassVar[Declares] = (
+        Declared(FactKind.STOPPED, how=Stop.POWER),
+        Declared(FactKind.DATA_LOST, what="unflushed"),
+        Declared(FactKind.COPIES_REBUILT),
+    )
     summary: ClassVar[str] = (
         "Cuts the power of brokers, all at one moment or `stagger_s` apart; data that is on no disk is lost, "
         "and healing starts them."

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import IDLE, under_load
 from harness.faults.steps.step import Action, Done, EffectProof
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.scenario.scenario import Deadline
 from harness.model.waiting import wait_for
 
@@ -24,6 +26,7 @@ class RaiseFeatures(Action):
     """After it a downgrade is refused."""
 
     do: ClassVar[str] = "raise_features"
+    facts: ClassVar[Declares] = (Declared(FactKind.FEATURES_RAISED),)
     summary: ClassVar[str] = (
         "Finalizes every feature, except kraft.version, at the highest level that all nodes support; "
         "no downgrade is possible after it."

@@ -15,6 +15,7 @@ from harness.faults.disks.common import LogSince
 from harness.faults.nodes.process import restart
 from harness.faults.nodes.rolling_restart import effect_of
 from harness.faults.nodes.terminate import Terminate
+from harness.faults.steps.declared_facts import Declared, Declares, Happened
 from harness.faults.steps.effect import IDLE, under_load
 from harness.faults.steps.step import Action, Done, EffectProof, NodesExpr
 from harness.faults.steps.step_context import StepContext
@@ -22,6 +23,7 @@ from harness.faults.steps.step_validation import CONTROLLERS, StepValidation
 from harness.faults.steps.waits import WaitHealthy
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind, Stop
 from harness.model.waiting import wait_for
 
 CAUGHT_UP_DEADLINE_S: Final = 60.0
@@ -33,6 +35,7 @@ class Roll(Action):
     """`to`: the release under test, or the one that the cluster starts on (`starts_on` in [shape])."""
 
     do: ClassVar[str] = "roll"
+    facts: ClassVar[Declares] = (Declared(FactKind.STOPPED, how=Stop.CLEANLY), Declared(FactKind.UPGRADED))
     summary: ClassVar[str] = (
         'Restarts nodes one by one on the release `to`, "tested" or "start", and waits for full ISRs in between.'
     )
@@ -44,6 +47,10 @@ class Roll(Action):
     disturbs: ClassVar[bool] = True
     node: NodesExpr = "brokers"
     to: Literal["tested", "start"] = "tested"
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        stopped, _ = self.facts
+        return (stopped, Declared(FactKind.UPGRADED, what=self.to))
 
     def validate(self, plan: StepValidation) -> None:
         if plan.scenario.shape.starts_on is None:
@@ -61,7 +68,9 @@ class Roll(Action):
         for node in context.nodes(self.node):
             swap = _swap_controller if node in context.cluster.controllers else _swap_broker
             before = context.cluster.release_of(node).version
-            effects[node] = _swap_proof(context, node, before, swap(context, node, self.to))
+            with context.stopping(node):
+                swapped = swap(context, node, self.to)
+            effects[node] = _swap_proof(context, node, before, swapped)
             context.log(f"node {node}: {effects[node].because}")
         idle = [node for node, effect in effects.items() if not effect.held]
         version = context.cluster.releases[self.to].version

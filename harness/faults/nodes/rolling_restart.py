@@ -7,11 +7,13 @@ from typing import Any, ClassVar, Literal
 
 from harness.faults.nodes.kill import Kill
 from harness.faults.nodes.terminate import Terminate
+from harness.faults.steps.declared_facts import Declared, Declares, Happened
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.step import Action, BrokersExpr, Done, EffectProof
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.waits import WaitHealthy
 from harness.model.errors import HarnessTimeout
+from harness.model.facts import FactKind, Stop
 from harness.model.waiting import wait_for
 
 _HOW: dict[str, type[Terminate] | type[Kill]] = {"terminate": Terminate, "kill": Kill}
@@ -23,6 +25,7 @@ class RollingRestart(Action):
     """`how`: by SIGTERM or by SIGKILL."""
 
     do: ClassVar[str] = "rolling_restart"
+    facts: ClassVar[Declares] = (Declared(FactKind.STOPPED),)
     summary: ClassVar[str] = "Stops and starts brokers one by one, and waits for full ISRs before the next."
     proof: ClassVar[str] = "the absence of each broker shows as for `kill`"
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "terminate", "restart"})
@@ -30,10 +33,15 @@ class RollingRestart(Action):
     node: BrokersExpr = "brokers"
     how: Literal["terminate", "kill"] = "terminate"
 
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        how = Stop.KILLED if self.how == "kill" else Stop.CLEANLY
+        return (Declared(FactKind.STOPPED, how=how),)
+
     def perform(self, context: StepContext) -> Done:
         effects: dict[int, EffectProof] = {}
         for node in context.nodes(self.node):
-            with _HOW[self.how](node=f"broker({node})").active(context) as injection:
+            fault = _HOW[self.how](node=f"broker({node})")
+            with context.stopping(node), fault.active(context) as injection:
                 effects[node] = effect_of(injection.probe)
             WaitHealthy().perform(context)
             context.log(f"broker {node} has restarted; {effects[node].because}")

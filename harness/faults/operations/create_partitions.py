@@ -6,12 +6,14 @@ import time
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
+from harness.faults.steps.declared_facts import Declared, Declares, Happened
 from harness.faults.steps.effect import named
 from harness.faults.steps.step import Action, Done, EffectProof, TopicRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.facts import FactKind
 from harness.model.scenario.scenario import PARTITIONS_MAX, Deadline, Range
 from harness.model.waiting import wait_for
 
@@ -21,12 +23,16 @@ class CreatePartitions(Action):
     """From then on "all partitions" of the load and of later steps includes the new ones."""
 
     do: ClassVar[str] = "create_partitions"
+    facts: ClassVar[Declares] = (Declared(FactKind.PARTITIONS_ADDED),)
     summary: ClassVar[str] = "Adds partitions to a topic, up to `total` in all, and waits until each new one has acks."
     proof: ClassVar[str] = "records were acknowledged on each new partition"
     disturbs: ClassVar[bool] = True
     topic: TopicRef
     total: Annotated[int, Range(2, PARTITIONS_MAX)]
     deadline_s: Deadline = 30.0
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        return (Declared(FactKind.PARTITIONS_ADDED, topic=self.topic),)
 
     def validate(self, plan: StepValidation) -> None:
         have = plan.topic(self.topic).partitions

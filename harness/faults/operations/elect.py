@@ -6,12 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import named
 from harness.faults.steps.step import Action, Done, EffectProof, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.waits import NO_ANSWER
 from harness.kafka.admin.client import PartitionState
 from harness.model.contract.contract import ELECT_UNCLEAN
+from harness.model.facts import FactKind
 from harness.model.place import Place
 from harness.model.waiting import wait_for
 
@@ -25,6 +27,7 @@ class ElectPreferred(Action):
     """
 
     do: ClassVar[str] = "elect_preferred"
+    facts: ClassVar[Declares] = (Declared(FactKind.LEADERS_MOVED),)
     summary: ClassVar[str] = "Moves the leadership of partitions back to the first of their replicas."
     proof: ClassVar[str] = (
         "the leadership returned to the first replica; where it had never moved, the step counts as no fault"
@@ -59,6 +62,7 @@ class ElectUnclean(Action):
     """
 
     do: ClassVar[str] = ELECT_UNCLEAN
+    facts: ClassVar[Declares] = (Declared(FactKind.LEADERS_MOVED),)
     summary: ClassVar[str] = "Elects a leader that is not in sync, on partitions without a leader."
     proof: ClassVar[str] = (
         "a partition without a leader got one; the log end offset that survives was measured before the election"

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.operations.elect import await_leaders
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import named
 from harness.faults.steps.step import Action, BrokersExpr, Done, EffectProof, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.facts import FactKind
 from harness.model.place import Place
 
 
@@ -35,6 +37,7 @@ class MoveLeaders(Action):
     """`without` names brokers that must not lead."""
 
     do: ClassVar[str] = "move_leaders"
+    facts: ClassVar[Declares] = (Declared(FactKind.LEADERS_MOVED),)
     summary: ClassVar[str] = "Makes another in-sync replica the preferred leader of each partition, and elects it."
     proof: ClassVar[str] = "the chosen replica leads"
     internal: ClassVar[bool] = True

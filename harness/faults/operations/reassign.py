@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from harness.faults.operations.elect import DEADLINE_S, await_leaders
 from harness.faults.operations.move_leaders import next_order
+from harness.faults.steps.declared_facts import NOTHING, Declared, Declares
 from harness.faults.steps.effect import named
 from harness.faults.steps.step import Action, Done, EffectProof, Fault, Injection, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
@@ -17,6 +18,7 @@ from harness.faults.steps.step_validation import MOVE, StepValidation
 from harness.faults.steps.waits import NO_ANSWER, isr_not_full
 from harness.kafka.admin.client import PartitionState, Reassignment
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.place import Place
 from harness.model.scenario.scenario import Deadline
 from harness.model.waiting import wait_for
@@ -45,6 +47,7 @@ class Reassign(Action):
     """
 
     do: ClassVar[str] = "reassign"
+    facts: ClassVar[Declares] = (Declared(FactKind.COPIES_REBUILT), Declared(FactKind.LEADERS_MOVED))
     summary: ClassVar[str] = (
         "Moves every replica of partitions `shift` brokers further, and waits until the new replicas are in sync."
     )
@@ -113,6 +116,7 @@ class ReassignAway(Fault):
     """
 
     do: ClassVar[str] = "reassign_away"
+    facts: ClassVar[Declares] = (Declared(FactKind.COPIES_REBUILT), Declared(FactKind.LEADERS_MOVED))
     summary: ClassVar[str] = (
         "Removes the leader of partitions from their replicas, so that another in-sync one leads; "
         "healing adds it again."
@@ -152,6 +156,7 @@ class WaitReassigning(Action):
     """A reassignment in the middle of its copying."""
 
     do: ClassVar[str] = "wait_reassigning"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = (
         "Waits until a replica that a reassignment adds to each partition has some of its records, but not all."
     )
@@ -184,6 +189,7 @@ class WaitReassigned(Action):
     """The end of a reassignment."""
 
     do: ClassVar[str] = "wait_reassigned"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until no reassignment of the partitions is under way, and every replica is in sync."
     on: PartitionsExpr = ()
     deadline_s: Deadline = 60.0

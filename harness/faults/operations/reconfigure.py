@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from harness.faults.steps.declared_facts import Declared, Declares, Happened
 from harness.faults.steps.effect import Probe, named, with_recent_acks
 from harness.faults.steps.repeat import TIMES_MIN, Repeat
 from harness.faults.steps.step import BrokersExpr, EffectProof, Fault, Injection, TopicRef
@@ -15,6 +16,7 @@ from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.tier_off import refuse_tier_switch
 from harness.model.contract.contract import ALTER_TOPIC, check_config, promised
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 
 Settings = Mapping[str, str | None]
 
@@ -24,6 +26,7 @@ class Reconfigure(Fault):
     """Dynamic settings of brokers are those of KIP-226, incremental changes those of KIP-339."""
 
     do: ClassVar[str] = "reconfigure"
+    facts: ClassVar[Declares] = (Declared(FactKind.CONFIG_TOGGLED),)
     summary: ClassVar[str] = "Sets `config` of a topic or of brokers and reverts it, in turn, until it is healed."
     proof: ClassVar[str] = (
         "every broker showed the new settings and the old ones at least twice, while records were acknowledged"
@@ -35,6 +38,9 @@ class Reconfigure(Fault):
     def victims(self) -> str:
         """No node is broken."""
         return ""
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        return (Declared(FactKind.CONFIG_TOGGLED, topic=self.topic, config=self.config),)
 
     def validate(self, plan: StepValidation) -> None:  # noqa: ARG002 - the interface of kinds
         if bool(self.topic) == bool(self.node):

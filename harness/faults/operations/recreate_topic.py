@@ -6,6 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from harness.faults.steps.declared_facts import Declared, Declares, Happened
 from harness.faults.steps.effect import named, with_recent_acks
 from harness.faults.steps.step import Action, Done, EffectProof, TopicRef
 from harness.faults.steps.step_context import StepContext
@@ -13,6 +14,7 @@ from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
 from harness.model.contract.contract import ALTER_TOPIC, RECREATE_TOPIC
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.facts import FactKind
 from harness.model.scenario.scenario import Deadline, Topic
 from harness.model.waiting import wait_for
 
@@ -24,6 +26,7 @@ class RecreateTopic(Action):
     """
 
     do: ClassVar[str] = RECREATE_TOPIC
+    facts: ClassVar[Declares] = (Declared(FactKind.TOPIC_DELETED),)
     summary: ClassVar[str] = (
         "Deletes a topic under load, creates it at once under the same name, and waits for acks of the new topic."
     )
@@ -34,6 +37,9 @@ class RecreateTopic(Action):
     disturbs: ClassVar[bool] = True
     topic: TopicRef
     deadline_s: Deadline = 30.0
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        return (Declared(FactKind.TOPIC_DELETED, topic=self.topic),)
 
     def validate(self, plan: StepValidation) -> None:
         scenario, name = plan.scenario, self.topic

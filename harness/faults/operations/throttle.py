@@ -9,9 +9,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe, named
 from harness.faults.steps.step import EffectProof, Fault, Injection, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
+from harness.model.facts import FactKind
 from harness.model.place import Place
 from harness.model.scenario.scenario import Range
 
@@ -29,6 +31,7 @@ class Throttle(Fault):
     """
 
     do: ClassVar[str] = "throttle"
+    facts: ClassVar[Declares] = (Declared(FactKind.REPLICATION_THROTTLED),)
     summary: ClassVar[str] = (
         "Throttles replication of partitions to rate_kb_s a broker, on the `side` of leaders, of followers or both."
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
+from harness.faults.steps.declared_facts import NOTHING, Declared, Declares
 from harness.faults.steps.step import Action, AdminRef, Done
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
@@ -13,6 +14,7 @@ from harness.faults.steps.waits import POLL_S
 from harness.model.clock import now_ns
 from harness.model.entities import ALLOWED, MetadataEntity, Operation, Sort, settled
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.outcome import Did, Outcome
 from harness.model.scenario.scenario import Count, Deadline
 from harness.model.waiting import wait_for
@@ -38,6 +40,7 @@ class WaitOperations(Action):
     """Progress of an admin."""
 
     do: ClassVar[str] = "wait_operations"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = (
         "Waits until an admin has ended `operations` more operations with this outcome, or with any."
     )
@@ -64,6 +67,7 @@ class CorruptMetadata(Action):
     """A wrong state of the metadata, as a defect of the release would cause it."""
 
     do: ClassVar[str] = "corrupt_metadata"
+    facts: ClassVar[Declares] = (Declared(FactKind.ENTITY_CHANGED),)
     summary: ClassVar[str] = (
         "Deletes, restores or invents an entity of an admin past the admin, as a defect would; for negative controls."
     )

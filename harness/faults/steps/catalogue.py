@@ -22,6 +22,9 @@ A fault that changed nothing on the data path tested nothing: each one must prov
 INCONCLUSIVE. A row with `for_s` is healed whatever happens: with `for_s` above 0 by its own step after so many seconds,
 else by a later step `heal`, or at the end of the steps. A row without `for_s` is an action that disturbs the data path;
 it is done when it returns. An argument that has no value in the last column is required.
+
+The facts of a step are all that a verdict knows of it; `harness/evidence/FORMAT.md` describes them. Where `stopped` has
+no reason, it depends on the arguments.
 """
 
 
@@ -32,9 +35,10 @@ def render() -> str:
         found = list(kinds)
         parts.append(f"\n## {folder}\n")
         if faults := [kind for kind in found if is_disturbance(kind)]:
-            parts.append(_table(("fault", "what it breaks", "needs", "proof of its effect", "arguments"), faults))
+            columns = ("fault", "what it breaks", "facts", "needs", "proof of its effect", "arguments")
+            parts.append(_table(columns, faults))
         if others := [kind for kind in found if not is_disturbance(kind)]:
-            parts.append(_table(("step", "what it does", "needs", "arguments"), others))
+            parts.append(_table(("step", "what it does", "facts", "needs", "arguments"), others))
     return "".join(parts)
 
 
@@ -47,7 +51,12 @@ def _table(columns: tuple[str, ...], kinds: list[type[Kind]]) -> str:
 
 def _cells(kind: type[Kind]) -> tuple[str, ...]:
     proof = [kind.proof] if is_disturbance(kind) else []
-    return (f"`{kind.do}`", kind.summary, _needs(kind), *proof, _arguments(kind))
+    return (f"`{kind.do}`", kind.summary, _facts(kind), _needs(kind), *proof, _arguments(kind))
+
+
+def _facts(kind: type[Kind]) -> str:
+    """All that a verdict knows of a step of this kind."""
+    return ", ".join(fact.text for fact in kind.facts)
 
 
 def _needs(kind: type[Kind]) -> str:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from harness.faults.steps.declared_facts import NOTHING, Declared, Declares, Happened
 from harness.faults.steps.step import Action, Done, PartitionExpr, ProducerRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import place_of
 from harness.model.contract.contract import ID_FORGOTTEN
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.facts import FactKind
 from harness.model.outcome import TxnOutcome
 from harness.model.scenario.scenario import Count, Deadline
 from harness.model.waiting import wait_for
@@ -33,6 +35,7 @@ class Produce(Action):
     """A counted burst, for scenarios that compute exact numbers of records."""
 
     do: ClassVar[str] = "produce"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = (
         "Sends `records` records to a partition, and waits for all acks, or with acked = false until the deadline."
     )
@@ -64,6 +67,7 @@ class WaitTransactionalIdExpired(Action):
     """An expired transactional id (transactional.id.expiration.ms)."""
 
     do: ClassVar[str] = ID_FORGOTTEN
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until the transactional id of a producer has expired at its coordinator."
     producer: ProducerRef
     deadline_s: Deadline = 60.0
@@ -87,11 +91,15 @@ class EndTransaction(Action):
     """The end of a transaction that `produce` steps opened. With answered = false the step needs no answer."""
 
     do: ClassVar[str] = "end_transaction"
+    facts: ClassVar[Declares] = (Declared(FactKind.TRANSACTION_ENDED),)
     summary: ClassVar[str] = "Commits or aborts the transaction that earlier `produce` steps of a producer opened."
     producer: ProducerRef
     commit: bool = True
     answered: bool = True
     deadline_s: Deadline = 30.0
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        return (Declared(FactKind.TRANSACTION_ENDED, client=self.producer),)
 
     def validate(self, plan: StepValidation) -> None:
         stepped(plan, self.producer)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, ClassVar, Final, get_args, get_origin, get_ty
 
 import harness.faults
 from harness.clusters.disks import loop_devices
+from harness.faults.steps.declared_facts import NOTHING, Declares
 from harness.faults.steps.step import Fault, Kind, StepRef, registered
 from harness.faults.steps.step import is_disturbance as is_disturbance
 from harness.faults.steps.step_validation import StepValidation
@@ -28,6 +29,7 @@ class Heal(Kind):
     """Ends a fault before the end of the scenario."""
 
     do: ClassVar[str] = "heal"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = (
         "Waits until the fault of an earlier step has an effect, or its deadline is over, and heals it; some effects "
         "are proven after healing."
@@ -40,6 +42,7 @@ class WaitEffect(Kind):
     """Keeps the next step from starting too early."""
 
     do: ClassVar[str] = "wait_effect"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until the fault of an earlier step has an effect, or its deadline is over."
     fault: StepRef
 

@@ -15,7 +15,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from harness.clusters import choosing
+from harness.faults.steps.declared_facts import Declares, Happened
 from harness.faults.steps.step_context import StepContext
+from harness.model.facts import OBSERVED
 from harness.model.scenario.scenario import Seconds
 
 if TYPE_CHECKING:
@@ -93,6 +95,8 @@ class Kind:
     proof: ClassVar[str] = ""  # of faults and disturbing actions: what proves that it had an effect
     needs: ClassVar[frozenset[str]] = frozenset()  # capabilities of the backend
     internal: ClassVar[bool] = False  # also accepts Kafka's internal topics, which no producer writes to
+    # All that the verifier knows of a step of this kind. There is no default: a step that changes nothing says so.
+    facts: ClassVar[Declares]
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -100,7 +104,12 @@ class Kind:
         if do in _REGISTERED:
             raise TypeError(f"two kinds of steps are called {do!r}: {_REGISTERED[do].__module__} and {cls.__module__}")
         if do:  # a class without a word of its own is a base of kinds
+            _check_facts(cls, do)
             _REGISTERED[do] = cls
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - some kinds need it
+        """The facts of this step, where they depend on its arguments; of the kinds in `facts`, and of no others."""
+        return self.facts
 
     def validate(self, plan: StepValidation) -> None:
         """Raises BadInput when the scenario alone shows that the step would fail or have no effect."""
@@ -114,6 +123,15 @@ class Kind:
         reasons = {**_WHY_NOT, **choosing.missing()}
         why = "; ".join(reasons[capability] for capability in missing if capability in reasons)
         return f"{cls.do} needs {', '.join(missing)}, which this backend does not have" + (f" ({why})" if why else "")
+
+
+def _check_facts(cls: type[Kind], do: str) -> None:
+    """TypeError for a kind that does not say what it does: no excuse would know of it."""
+    facts = getattr(cls, "facts", None)
+    if facts is None:
+        raise TypeError(f"{do} in {cls.__module__} declares no facts; declare what it does, or facts = NOTHING")
+    if is_disturbance(cls) and all(fact.kind in OBSERVED for fact in facts):
+        raise TypeError(f"{do} in {cls.__module__} disturbs a cluster, and its facts say that it changes nothing")
 
 
 def registered() -> Mapping[str, type[Kind]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -37,6 +38,7 @@ class StepContext:
     transactional_id: Callable[[str], str] = str  # the transactional id of a producer of the scenario
     rows: Sequence[Mapping[str, Any]] = ()  # of steps.json, up to the current step; the step runner keeps them
     events: list[dict[str, Any]] = field(default_factory=list)  # of the current step; the step runner empties it
+    spans: dict[int, tuple[int, int | None]] = field(default_factory=dict)  # node -> when the current step stopped it
     victims: dict[str, tuple[int, ...]] = field(default_factory=dict)  # step -> nodes
     busy: set[Place] = field(default_factory=set)  # partitions that had acks when the first active fault began
     faults_open: int = 0  # faults that are active
@@ -52,6 +54,16 @@ class StepContext:
     def record_event(self, kind: str, **facts: Any) -> None:
         """Adds an event to the evidence of the current step; `at_ns` is now, unless `facts` has one."""
         self.events.append({"kind": kind, "at_ns": now_ns(), **facts})
+
+    @contextmanager
+    def stopping(self, node: int) -> Iterator[None]:
+        """Inside it the current step stops and starts a node. For steps that do so with several nodes in turn."""
+        began_ns = now_ns()
+        self.spans[node] = (began_ns, None)
+        try:
+            yield
+        finally:
+            self.spans[node] = (began_ns, now_ns())
 
     def leader_changes(self) -> list[Mapping[str, Any]]:
         """The events `leader_change` since the scenario's first fault began."""

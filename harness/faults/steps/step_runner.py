@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.faults.steps.declared_facts import Happened, bound
 from harness.faults.steps.effect import StickyProbe, with_recent_acks
 from harness.faults.steps.registry import Heal, WaitEffect, build_step
 from harness.faults.steps.step import Action, EffectProof, Fault, Injection, Kind, is_disturbance
@@ -81,6 +82,7 @@ class _StepRunner:
     seen: dict[Place, PartitionState] = field(default_factory=dict)
     seen_ns: int = 0
     in_sync_ns: dict[tuple[Place, int], int] = field(default_factory=dict)  # when a replica was last seen in an ISR
+    kinds: dict[str, Kind] = field(default_factory=dict)  # step -> what it is
 
     def run(self, step: Step) -> bool:
         """Runs one step; False when it timed out, so that the steps cannot continue."""
@@ -90,6 +92,7 @@ class _StepRunner:
         if not self.active:
             self.context.busy = with_recent_acks(self.context, self.context.places(()))
         self.context.epochs_before[step.name] = {place: s.leader_epoch for place, s in self.seen.items()}
+        self.kinds[step.name] = kind
         row = self._new_row(step, kind)
         self.context.log(f"{step.name}: {_words(step)}")
         try:
@@ -129,6 +132,7 @@ class _StepRunner:
             except HarnessTimeout as late:
                 active.row["error"] = str(late)
                 self.context.log(f"{active.step}: {late}")
+            self._state_facts(active.row)
             self.on_step(self.rows)
 
     def heal_all(self) -> None:
@@ -142,6 +146,7 @@ class _StepRunner:
                 active.row["error"] = f"healing failed: {error}"
                 self.context.log(f"{active.step}: healing failed: {error}")
             active.row["effect"] = active.row["effect"] or (active.held.effect and active.held.effect.as_dict())
+            self._state_facts(active.row)
             self.on_step(self.rows)
 
     def _break(self, step: Step, kind: Fault, row: Row) -> None:
@@ -171,6 +176,7 @@ class _StepRunner:
         self.active.remove(active)
         active.manager.__exit__(None, None, None)
         active.row["healed_ns"] = now_ns()
+        self._state_facts(active.row)
         if active.injection.after_heal:
             self._await_effect(active)
         self.context.log(f"{active.step}: healed; {active.row['effect']['because']}")
@@ -223,6 +229,8 @@ class _StepRunner:
     def _new_row(self, step: Step, kind: Kind) -> Row:
         row = _row(step, is_fault=is_disturbance(kind))
         row["started_ns"] = self.context.started_ns[step.name] = now_ns()
+        self.context.spans.clear()
+        self._state_facts(row)  # before the step begins, so that a crash of the harness leaves them, too
         self.rows.append(row)
         self.on_step(self.rows)
         return row
@@ -230,7 +238,29 @@ class _StepRunner:
     def _close_row(self, row: Row) -> None:
         row["events"].extend(self.context.events)
         self.context.events.clear()
+        self._state_facts(row)
         self.on_step(self.rows)
+
+    def _state_facts(self, row: Row) -> None:
+        """Writes the facts of a step into its row, from what is known by now."""
+        kind = self.kinds[row["name"]]
+        if is_disturbance(kind) and not row["is_fault"]:
+            row["facts"] = []  # the cluster was already in the state that the action is for
+            return
+        nodes = row["resolved"].get("nodes") or self.context.victims.get(row["name"])
+        happened = Happened(
+            started_ns=row["started_ns"],
+            ended_ns=row["ended_ns"],
+            healed_ns=row["healed_ns"] if isinstance(kind, Fault) else row["ended_ns"],
+            failed="error" in row,
+            nodes=tuple(nodes) if nodes else None,
+            controllers=tuple(self.context.cluster.controllers),
+            spans=dict(self.context.spans) if isinstance(kind, Action) else {},
+        )
+        declared = kind.declared(happened)
+        if strangers := {fact.kind for fact in declared} - {fact.kind for fact in kind.facts}:
+            raise TypeError(f"{row['do']} has facts that its class does not declare: {sorted(strangers)}")
+        row["facts"] = [fact.as_dict() for fact in bound(declared, happened)]
 
 
 def _row(step: Step, *, is_fault: bool, error: str | None = None) -> Row:
@@ -244,6 +274,7 @@ def _row(step: Step, *, is_fault: bool, error: str | None = None) -> Row:
         "healed_ns": None,
         "is_fault": is_fault,
         "effect": None,
+        "facts": [],
         "events": [],
     }
     return row | ({"error": error} if error else {})

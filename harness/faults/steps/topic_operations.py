@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from harness.faults.steps.declared_facts import NOTHING, Declared, Declares, Happened
 from harness.faults.steps.step import Action, Done, PartitionsExpr, TopicRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
@@ -16,6 +17,7 @@ from harness.faults.tier.tier_off import refuse_tier_switch
 from harness.kafka.storage.log_directory import CLEANED, offset_checkpoint
 from harness.model.contract.contract import ALTER_TOPIC, TIMESTAMP_TYPE, check_config
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.scenario.rules import in_sync_at_least
 from harness.model.scenario.scenario import WAIT_COMPACTED, Count, Deadline, Range
 from harness.model.waiting import wait_for
@@ -26,6 +28,7 @@ class DeleteRecords(Action):
     """DeleteRecords (KIP-107). An event records the offset before which each partition's records are deleted."""
 
     do: ClassVar[str] = "delete_records"
+    facts: ClassVar[Declares] = (Declared(FactKind.RECORDS_DELETED),)
     summary: ClassVar[str] = "Deletes the oldest `share` of the records of each partition (KIP-107)."
     on: PartitionsExpr = ()
     share: Annotated[float, Range(0.001, 1)] = 0.5
@@ -48,10 +51,14 @@ class AlterTopic(Action):
     """A lasting change of a topic's settings."""
 
     do: ClassVar[str] = ALTER_TOPIC
+    facts: ClassVar[Declares] = (Declared(FactKind.CONFIG_SET),)
     summary: ClassVar[str] = "Changes settings of a topic while clients use it."
     internal: ClassVar[bool] = True
     topic: TopicRef
     config: dict[str, str] = field(default_factory=dict)
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        return (Declared(FactKind.CONFIG_SET, topic=self.topic, config=self.config),)
 
     def validate(self, plan: StepValidation) -> None:
         if not self.config:
@@ -74,6 +81,7 @@ class WaitRolled(Action):
     """Rolled segments."""
 
     do: ClassVar[str] = "wait_rolled"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until the leader of each partition has at least `segments` segments on disk."
     internal: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
@@ -106,6 +114,7 @@ class WaitLogStart(Action):
     """Retention that has deleted records. An event records each new log start offset."""
 
     do: ClassVar[str] = "wait_log_start"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until retention has moved the log start offset of each partition."
     on: PartitionsExpr
     deadline_s: Deadline = 90.0
@@ -137,6 +146,7 @@ class WaitCompacted(Action):
     """Compaction by the cleaner. `to`: up to that offset at least. `further`: more than when the step began."""
 
     do: ClassVar[str] = WAIT_COMPACTED
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until the leader of each partition has compacted its log, up to the offset `to`."
     internal: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})

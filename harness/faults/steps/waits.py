@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from harness.faults.network.unacknowledged import StateWatch
+from harness.faults.steps.declared_facts import NOTHING, Declares
 from harness.faults.steps.effect import named
 from harness.faults.steps.step import Action, BrokersExpr, Done, FaultRef, GroupRef, NodesExpr, PartitionsExpr, StepRef
 from harness.faults.steps.step_context import StepContext
@@ -55,6 +56,7 @@ class WaitLeaderChanged(WaitOnPartitions):
     """
 
     do: ClassVar[str] = "wait_leader_changed"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = (
         "Waits until each partition has a leader of a newer epoch than when the step `since` began."
     )
@@ -78,6 +80,7 @@ class WaitLeaderIs(WaitOnPartitions):
     """Leaders on chosen brokers."""
 
     do: ClassVar[str] = "wait_leader_is"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until one of the brokers `node` leads each partition."
     node: BrokersExpr
 
@@ -93,6 +96,7 @@ class WaitFailover(Action):
     """A role, such as that of a coordinator, that has moved."""
 
     do: ClassVar[str] = "wait_failover"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = (
         "Waits until an expression, such as a coordinator's, names none of the nodes of the step `since`."
     )
@@ -124,6 +128,7 @@ class WaitNoLeader(WaitOnPartitions):
     """Partitions that are offline."""
 
     do: ClassVar[str] = "wait_no_leader"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until none of the partitions has a leader."
 
     def perform(self, context: StepContext) -> Done:
@@ -135,6 +140,7 @@ class WaitDeposed(WaitOnPartitions):
     """Leaders that have lost the leadership, whether or not there is a new one."""
 
     do: ClassVar[str] = "wait_deposed"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until no node of the step `since` leads any of the partitions."
     since: FaultRef
 
@@ -150,6 +156,7 @@ class WaitIsrFull(WaitOnPartitions):
     """Partitions with all replicas in sync."""
 
     do: ClassVar[str] = "wait_isr_full"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until every replica is in sync."
 
     def perform(self, context: StepContext) -> Done:
@@ -161,6 +168,7 @@ class WaitOutOfSync(WaitOnPartitions):
     """Brokers that have left the ISR. A follower leaves the ISR only of a partition that gets records."""
 
     do: ClassVar[str] = "wait_out_of_sync"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until none of the brokers `node` is in the ISR; this needs records in flight."
     node: BrokersExpr
 
@@ -176,6 +184,7 @@ class WaitIsrAlone(WaitOnPartitions):
     """An ISR of one. A follower leaves the ISR only of a partition that gets records."""
 
     do: ClassVar[str] = "wait_isr_alone"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until only the leader is in sync; this needs records in flight."
 
     def perform(self, context: StepContext) -> Done:
@@ -190,6 +199,7 @@ class WaitHealthy(Action):
     """A cluster that has recovered."""
 
     do: ClassVar[str] = "wait_healthy"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until every node runs and every ISR is full, also of internal topics."
     deadline_s: Deadline = 90.0
 
@@ -224,6 +234,7 @@ class WaitAcks(Action):
     """
 
     do: ClassVar[str] = "wait_acks"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = (
         "Waits until `records` records of each partition, produced after this step began, are acknowledged."
     )
@@ -260,6 +271,7 @@ class WaitProducerExpired(Action):
     """Producer state that has expired (producer.id.expiration.ms, KIP-854)."""
 
     do: ClassVar[str] = "wait_producer_expired"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until the state of every producer of the partitions has expired (KIP-854)."
     on: PartitionsExpr
     deadline_s: Deadline = 60.0
@@ -292,6 +304,7 @@ class WaitCommits(Action):
     """
 
     do: ClassVar[str] = "wait_commits"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until the coordinator of a group has acknowledged `commits` more offset commits."
     group: GroupRef
     commits: Count = 1
@@ -314,6 +327,7 @@ class WaitRead(Action):
     """A group that has caught up with the records acknowledged when the step began."""
 
     do: ClassVar[str] = "wait_read"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = (
         "Waits until a group has received, or with `committed` committed, every record acknowledged so far."
     )
@@ -344,6 +358,7 @@ class Hold(Action):
     """A duration that matters in itself. For a condition there are waits."""
 
     do: ClassVar[str] = "hold"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Does nothing for `seconds` seconds, where the duration itself matters."
     seconds: Seconds
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from harness.faults.disks.common import LogSince, replica_folder
+from harness.faults.steps.declared_facts import NOTHING, Declared, Declares
 from harness.faults.steps.effect import Probe, await_recent_acks
 from harness.faults.steps.step import Action, Done, EffectProof, Fault, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
@@ -17,6 +18,7 @@ from harness.faults.steps.waits import POLL_S
 from harness.kafka.admin.offsets import TieredReplica
 from harness.kafka.storage.log_directory import segments
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.place import Place
 from harness.model.scenario.scenario import Count, Deadline, Topic
 from harness.model.scenario.tier_rules import is_tiered
@@ -31,6 +33,7 @@ class WaitTiered(Action):
     """With deleted = true it also waits until no replica has these segments in its local log."""
 
     do: ClassVar[str] = "wait_tiered"
+    facts: ClassVar[Declares] = (Declared(FactKind.TIER_CAUGHT_UP),)
     summary: ClassVar[str] = (
         "Waits until all segments that each partition had rolled when the step began are in the remote tier."
     )
@@ -66,6 +69,7 @@ class WaitUntiered(Action):
     """Segments that are not copied, for example during an outage of the tier."""
 
     do: ClassVar[str] = "wait_untiered"
+    facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = (
         "Waits until each partition has at least `segments` rolled segments that are not in the remote tier."
     )

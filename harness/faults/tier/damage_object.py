@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final, Literal
 
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
@@ -15,6 +16,7 @@ from harness.faults.steps.targets import place_of
 from harness.faults.tier.common import require_tier_folder, store_of
 from harness.faults.tier.tier_served import served_differently, whole_logs
 from harness.kafka.storage.record_batch import HEADER_BYTES, Batch
+from harness.model.facts import FactKind
 
 What = Literal["lost", "flip", "cut", "zero", "another"]
 DEADLINE_S: Final = 20.0
@@ -28,6 +30,7 @@ class DamageObject(Fault):
     """
 
     do: ClassVar[str] = "damage_object"
+    facts: ClassVar[Declares] = (Declared(FactKind.TIER_OBJECTS_CHANGED),)
     summary: ClassVar[str] = (
         "Damages (`what`) the oldest segment of a partition in the remote tier; healing restores it."
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import Action, Done, PartitionExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
@@ -15,6 +16,7 @@ from harness.faults.tier.common import local_starts, require_tier_folder, store_
 from harness.faults.tier.tier_served import whole_logs
 from harness.kafka.storage.local_tier import objects_of
 from harness.model.errors import HarnessFailure
+from harness.model.facts import FactKind
 from harness.model.place import Place
 from harness.model.scenario.scenario import Count
 from harness.model.scenario.tier_rules import DELETE_OBJECTS
@@ -26,6 +28,7 @@ class DeleteObjects(Action):
     local log start offset of the replicas at that time."""
 
     do: ClassVar[str] = DELETE_OBJECTS
+    facts: ClassVar[Declares] = (Declared(FactKind.TIER_OBJECTS_CHANGED),)
     summary: ClassVar[str] = (
         "Deletes all objects of the newest `segments` segments of a partition in the remote tier, past the brokers."
     )

@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import EffectProof, Fault, Injection, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.common import require_tier
 from harness.model.errors import HarnessFailure
+from harness.model.facts import FactKind
 from harness.model.place import Place
 
 _END_S = 10.0
@@ -22,6 +24,7 @@ class Replay(Fault):
     """It reads each partition up to the local log start offset of its leader."""
 
     do: ClassVar[str] = "replay"
+    facts: ClassVar[Declares] = (Declared(FactKind.TIER_READ),)
     summary: ClassVar[str] = (
         "Reads the tiered records of partitions repeatedly, as consumers do that have fallen behind."
     )

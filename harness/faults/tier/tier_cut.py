@@ -9,9 +9,11 @@ from typing import ClassVar
 
 from harness.clusters.base import TIER, party
 from harness.faults.network.links import broken
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import BrokersExpr, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.tier.common import ServerFault, copies_failed
+from harness.model.facts import FactKind
 from harness.model.link import CutMode
 
 
@@ -20,6 +22,7 @@ class TierCut(ServerFault):
     """`node` names the brokers that lose the connection."""
 
     do: ClassVar[str] = "tier_cut"
+    facts: ClassVar[Declares] = (Declared(FactKind.TIER_UNAVAILABLE),)
     summary: ClassVar[str] = "Cuts the links by which brokers reach the server of a tier in S3: silent or refusing."
     proof: ClassVar[str] = "tiered partitions had acks, and a broker's own log says that it failed to copy a segment"
     needs: ClassVar[frozenset[str]] = frozenset({"links"})

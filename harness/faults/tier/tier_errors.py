@@ -7,11 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.storage_orders import Op, check_ops, done_by, ordered, require_tier_faults
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.scenario.scenario import Range
 
 
@@ -22,6 +24,7 @@ class TierErrors(Fault):
     """
 
     do: ClassVar[str] = "tier_errors"
+    facts: ClassVar[Declares] = (Declared(FactKind.TIER_UNAVAILABLE),)
     summary: ClassVar[str] = "Fails a share of the operations (`ops`) of the remote tier, of one partition or of all."
     proof: ClassVar[str] = "the storage of a broker was asked for such an operation, and failed it"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.write"})

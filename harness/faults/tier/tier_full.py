@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
 
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import Fault, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.common import require_tier_folder, store_of
 from harness.faults.tier.storage_orders import done_by, ordered, require_tier_faults
 from harness.kafka.storage.local_tier import ROOT
+from harness.model.facts import FactKind
 from harness.model.scenario.scenario import MANY, Range
 
 
@@ -23,6 +25,7 @@ class TierFull(Fault):
     """kept, for negative controls: a copy that does not fit reports success."""
 
     do: ClassVar[str] = "tier_full"
+    facts: ClassVar[Declares] = (Declared(FactKind.TIER_UNAVAILABLE),)
     summary: ClassVar[str] = (
         "Leaves the remote tier only `spare_kb` of free space: a copy stores what still fits, and fails."
     )

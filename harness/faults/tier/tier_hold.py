@@ -11,11 +11,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
 
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.storage_orders import StorageAct, acts_of, done_by, ordered, require_tier_faults
 from harness.model.errors import HarnessTimeout
+from harness.model.facts import FactKind
 from harness.model.waiting import wait_for
 
 FIRST_LOOK_S: Final = 30.0
@@ -26,6 +28,7 @@ class TierHold(Fault):
     """The step waits until an operation is held."""
 
     do: ClassVar[str] = "tier_hold"
+    facts: ClassVar[Declares] = (Declared(FactKind.TIER_UNAVAILABLE),)
     summary: ClassVar[str] = (
         'Holds each copy or deletion (`op`) of a partition in the remote tier "before" or "after" it (`at`).'
     )

@@ -7,10 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.storage_orders import done_by, ordered, require_tier_faults
+from harness.model.facts import FactKind
 from harness.model.scenario.scenario import DAY_S, Range
 
 
@@ -19,6 +21,7 @@ class TierLate(Fault):
     """`of`: only segments of one partition."""
 
     do: ClassVar[str] = "tier_late"
+    facts: ClassVar[Declares] = (Declared(FactKind.TIER_UNAVAILABLE),)
     summary: ClassVar[str] = (
         "Makes the remote tier answer that segments copied in the last late_s seconds do not exist."
     )

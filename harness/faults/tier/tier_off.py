@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from harness.faults.steps.declared_facts import Declared, Declares, Happened
 from harness.faults.steps.effect import Probe, named, with_recent_acks
 from harness.faults.steps.step import EffectProof, Fault, Injection, TopicRef
 from harness.faults.steps.step_context import StepContext
@@ -17,6 +18,7 @@ from harness.faults.tier.common import require_tier
 from harness.kafka.admin.offsets import TieredReplica
 from harness.model.contract.contract import TIER_OFF
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.place import Place
 from harness.model.scenario.tier_rules import LOCAL_RETENTION, REMOTE
 from harness.model.waiting import wait_for
@@ -37,6 +39,7 @@ class TierOff(Fault):
     """
 
     do: ClassVar[str] = TIER_OFF
+    facts: ClassVar[Declares] = (Declared(FactKind.TIER_LEFT),)
     summary: ClassVar[str] = (
         "Takes a topic out of the remote tier, and deletes what only the tier has; healing returns it, unless "
         "`for_good`."
@@ -47,6 +50,9 @@ class TierOff(Fault):
     topic: TopicRef
     for_good: bool = False
     settled: bool = False
+
+    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+        return (Declared(FactKind.TIER_LEFT, topic=self.topic),)
 
     def validate(self, plan: StepValidation) -> None:
         require_tier(plan, self.do, [plan.topic(self.topic)])

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import Fault, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.common import copies_failed, require_tier_folder, store_of
 from harness.kafka.storage.local_tier import ROOT
 from harness.model.errors import HarnessFailure
+from harness.model.facts import FactKind
 
 _AWAY: Final = "away"
 _AT_FDCWD: Final = -100
@@ -27,6 +29,7 @@ class TierOutage(Fault):
     """A file takes the place of the folder."""
 
     do: ClassVar[str] = "tier_outage"
+    facts: ClassVar[Declares] = (Declared(FactKind.TIER_UNAVAILABLE),)
     summary: ClassVar[str] = "Makes the folder of the remote tier unavailable: every copy to it and read from it fails."
     proof: ClassVar[str] = "tiered partitions had acks, and a broker's own log says that it failed to copy a segment"
     needs: ClassVar[frozenset[str]] = frozenset({"disk.write"})

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
 from harness.faults.network.slow import Milliseconds
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.tier.storage_orders import Op, check_ops, done_by, ordered, require_tier_faults
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.scenario.scenario import MANY, Range
 
 
@@ -21,6 +23,7 @@ class TierSlow(Fault):
     """`of`: only operations of one partition."""
 
     do: ClassVar[str] = "tier_slow"
+    facts: ClassVar[Declares] = (Declared(FactKind.TIER_SLOW),)
     summary: ClassVar[str] = (
         "Delays operations (`ops`) of the remote tier by delay_ms, and limits each transfer to rate_kb_s."
     )

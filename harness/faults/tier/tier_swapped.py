@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Final
 
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.step import EffectProof, Fault, Injection
 from harness.faults.steps.step_context import StepContext
@@ -17,6 +18,7 @@ from harness.faults.tier.tier_outage import exchange
 from harness.faults.tier.tier_served import served_differently, whole_logs
 from harness.kafka.storage.local_tier import LOG, ROOT, objects_of
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.scenario.scenario import TIERS_IN_FOLDER
 
 DEADLINE_S: Final = 30.0
@@ -28,6 +30,7 @@ class TierSwapped(Fault):
     """Objects that were copied to the other folder are moved to the right one on healing."""
 
     do: ClassVar[str] = "tier_swapped"
+    facts: ClassVar[Declares] = (Declared(FactKind.TIER_UNAVAILABLE),)
     summary: ClassVar[str] = (
         "Replaces the folder of the remote tier by an empty one; healing restores it and moves the new copies into it."
     )

@@ -7,7 +7,8 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.model.contract.contract import ALTER_TOPIC, COMPRESSION_TYPE, PRODUCER_CODEC
+from harness.model.contract.contract import COMPRESSION_TYPE, PRODUCER_CODEC
+from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
@@ -16,6 +17,7 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.fingerprints import CLOCKS_MS, ill_timed
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import found
+from harness.verify.engine.steps import facts_in
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 from harness.verify.excuses.clock_skew import without_wrong_clocks, wrong_clocks
 
@@ -123,12 +125,9 @@ def wrong_codec(given: Prepared) -> DataFrame:
 
 
 def _changes_codec(case: Case, topic: str) -> bool:
-    return any(
-        step["do"] == ALTER_TOPIC
-        and step["args"].get("topic") == topic
-        and COMPRESSION_TYPE in (step["args"].get("config") or {})
-        for step in case.steps
-    )
+    changes = facts_in(case.steps, FactKind.CONFIG_SET, FactKind.CONFIG_TOGGLED)
+    # A change without a topic is one of brokers, which the topic may follow.
+    return any(COMPRESSION_TYPE in change.config and change.topic in (topic, "") for change in changes)
 
 
 def wrong_timestamp_type(given: Prepared) -> DataFrame:

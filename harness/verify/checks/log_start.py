@@ -15,7 +15,6 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.model.contract.contract import TIER_OFF
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
@@ -210,12 +209,12 @@ def _deleted_to(case: Case, topic: str, partition: int, at_ns: int) -> int:
     contract = case.contract.topics.get(topic)
     if contract is None:
         return 0
-    permitted = (["delete_records"] if contract.delete_records else []) + ([TIER_OFF] if contract.tier_off else [])
+    by_request = case.events("delete_records") if contract.delete_records else []
+    with_the_tier = case.events("tier_off") if contract.tier_off else []
     return max(
         (
             event["before_offset"]
-            for kind in permitted
-            for event, _ in case.events(kind)
+            for event, _ in (*by_request, *with_the_tier)
             if event["topic"] == topic and event["partition"] == partition and event["at_ns"] <= at_ns
         ),
         default=0,

@@ -9,12 +9,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.contract.contract import SENTINEL
+from harness.model.facts import FactKind, Stop
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.engine.case import Case, place_of
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import UNSHARED, found, union
+from harness.verify.engine.steps import facts_of, only
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 
 _SHARE: Final = [BUNDLE, "group", *PLACE[1:]]
@@ -32,8 +34,13 @@ _STANDS: Final[Columns] = {
     "start": "int64",  # the group has finished with everything below this
     "asked_ns": "int64",
 }
-# A dead broker answers no further fetch: at most one fetch of it delivered records to no member.
-_DEATHS: Final = frozenset({"kill", "terminate", "reader_dies", "rolling_restart", "kill_deleting"})
+# A dead broker answers no further fetch: at most one fetch of it delivered records to no member. Before a crash it may
+# have answered late.
+_DEATHS: Final = (
+    (FactKind.STOPPED, Stop.KILLED),
+    (FactKind.STOPPED, Stop.CLEANLY),
+    (FactKind.CLIENT_DIED, None),
+)
 _REQUEST_S: Final = 4.0  # request.timeout.ms of the workload's clients, after which a client fetches again
 
 
@@ -134,10 +141,10 @@ def _lost_deliveries(case: Case) -> int:
     """The highest number of deliveries of a record with possibly lost responses, each with a lock of its own."""
     times = 0
     for step in case.steps:
-        if step["is_fault"] and step["started_ns"] is not None:
+        if step["is_fault"] and step["started_ns"] is not None and facts_of(step):
             # An action without healing is over when its step ends.
             until_ns = step["healed_ns"] or step["ended_ns"] or case.run.get("ended_ns") or step["started_ns"]
-            again = 0 if step["do"] in _DEATHS else (until_ns - step["started_ns"]) / 1e9 // _REQUEST_S
+            again = 0 if only(step, *_DEATHS) else (until_ns - step["started_ns"]) / 1e9 // _REQUEST_S
             times += 1 + int(again)
     return times
 

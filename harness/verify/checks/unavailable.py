@@ -13,19 +13,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
 from harness.verify.availability import Stall
 from harness.verify.engine.case import Case
-from harness.verify.engine.steps import open_during
+from harness.verify.engine.steps import facts_of, only, open_during
 from harness.verify.sentences import promise
 
 # Seconds, in addition to an election, a shrinking ISR and a client's retry, which take seconds each.
 UNAVAILABLE_S: Final = 25.0
 # Doubts of a run that mean that a client of ours ended early, which may be why acknowledgements stopped.
 OF_CLIENTS: Final = ("producer", "client_hung")
-# Faults during which a leader must still acknowledge: a broker that is down has left the ISR, or the ISR changed.
-OF_PROCESSES: Final = ("kill", "terminate")
+# Facts that do not keep a leader from acknowledging: a broker that is down has left the ISR, or the ISR changed. One
+# that crashed may have been slow before.
+_OF_PROCESSES: Final = ((FactKind.STOPPED, Stop.KILLED), (FactKind.STOPPED, Stop.CLEANLY))
 _NS: Final = 10**9
 
 
@@ -83,7 +85,8 @@ def _excuse(case: Case, event: Mapping[str, Any], stalls: Sequence[Stall]) -> st
 def _active_faults(case: Case, event: Mapping[str, Any]) -> list[str]:
     """Faults other than killed processes that were active during the silence."""
     meanwhile = open_during(case.steps, event["since_ns"], event["at_ns"])
-    return [step["name"] for step in meanwhile if step["is_fault"] and step["do"] not in OF_PROCESSES]
+    others = [step for step in meanwhile if facts_of(step) and not only(step, *_OF_PROCESSES)]
+    return [step["name"] for step in others if step["is_fault"]]
 
 
 def _overlap_s(event: Mapping[str, Any], stall: Stall) -> float:

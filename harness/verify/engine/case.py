@@ -9,6 +9,7 @@ from typing import Any, Final
 from harness.evidence import Bundle
 from harness.model.contract.contract import Contract, contract_from_dict
 from harness.model.errors import BadEvidence
+from harness.model.facts import facts_from
 
 COMMITTED: Final = "read_committed"
 UNCOMMITTED: Final = "read_uncommitted"
@@ -22,7 +23,8 @@ Place = tuple[str, str, int]  # topic, topic id, partition
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """The documents of one bundle. `complete`: the run finished, so that missing records count."""
+    """The documents of one bundle. `complete`: the run finished, so that missing records count. steps: their `facts`
+    are typed, see `steps.facts_of`."""
 
     name: str
     complete: bool
@@ -80,7 +82,7 @@ def case_of(bundle: Bundle) -> Case:
             manifest=bundle.document("manifest.json"),
             scenario=bundle.document("scenario.json"),
             run=bundle.document("run.json"),
-            steps=bundle.document("steps.json"),
+            steps=[{**step, "facts": facts_from(step["facts"])} for step in bundle.document("steps.json")],
             cluster=bundle.document("cluster.json"),
             reads=bundle.document("reads.json"),
             contract=contract_from_dict(bundle.document("run.json")["contract"]),
@@ -89,7 +91,7 @@ def case_of(bundle: Bundle) -> Case:
     except (KeyError, TypeError, AttributeError, ValueError) as foreign:
         raise BadEvidence(f"{bundle.path}: {lacking(foreign)}") from None
     for name in ("run", "steps", "cluster", "reads"):
-        for where, number in too_large(getattr(case, name), name):
+        for where, number in too_large(bundle.document(f"{name}.json"), name):
             raise BadEvidence(
                 f"{bundle.path}/{name}.json: {where} is {number}, which does not fit into 64 bits; "
                 "correct the number and seal the bundle again"

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.model.facts import Fact, FactKind, Stop
+
 Steps = Sequence[Mapping[str, Any]]
+
+
+def facts_of(step: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """The facts of a step. Nothing else about it decides what is excused."""
+    facts: tuple[Fact, ...] = step["facts"]
+    return facts
+
+
+def facts_in(steps: Steps, *kinds: FactKind) -> Iterator[Fact]:
+    """The facts of these kinds of all steps."""
+    return (fact for step in steps for fact in facts_of(step) if fact.kind in kinds)
+
+
+def only(step: Mapping[str, Any], *facts: tuple[FactKind, Stop | None]) -> bool:
+    """Whether a step did something, and nothing but these."""
+    return bool(facts_of(step)) and all((fact.kind, fact.how) in facts for fact in facts_of(step))
 
 
 def episodes_of(steps: Steps) -> list[str]:

@@ -11,8 +11,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from harness.model.contract.contract import ALTER_TOPIC
+from harness.model.facts import FactKind, as_kafka_writes
 from harness.verify.engine.case import Case
+from harness.verify.engine.steps import facts_in
 from harness.verify.engine.tables import UNBOUNDED
 
 # For a retention check that had begun, or a broker that was slow to report the new setting.
@@ -78,14 +79,14 @@ def _changes(case: Case, topic: str) -> Iterator[tuple[Mapping[str, Any], Mappin
     """Steps that set something, with what they set. In a negative control a step may be the very thing that is not
     permitted."""
     declared = case.contract.changes
-    wanted = None if declared is None else {c.step: _as_kafka_writes(c.config) for c in declared if c.topic == topic}
+    wanted = None if declared is None else {c.step: as_kafka_writes(c.config) for c in declared if c.topic == topic}
     for step in case.steps:
-        if step["do"] != ALTER_TOPIC or step["args"].get("topic") != topic or step["started_ns"] is None:
-            continue
-        config = _as_kafka_writes(step["args"].get("config") or {})
-        permitted = not case.run.get("negative_control") if wanted is None else wanted.get(step["name"]) == config
-        if permitted:
-            yield step, config
+        for fact in facts_in([step], FactKind.CONFIG_SET):
+            permitted = (
+                not case.run.get("negative_control") if wanted is None else wanted.get(step["name"]) == fact.config
+            )
+            if fact.topic == topic and step["started_ns"] is not None and permitted:
+                yield step, fact.config
 
 
 def _replaced_ns(case: Case, step: Mapping[str, Any]) -> int:
@@ -99,8 +100,3 @@ def _replaced_ns(case: Case, step: Mapping[str, Any]) -> int:
     ]
     open_then = [at_ns for at_ns in healed if at_ns >= step["started_ns"]]
     return int(min(UNBOUNDED, max([step["ended_ns"], *open_then]) + PROPAGATION_NS))
-
-
-def _as_kafka_writes(config: Mapping[str, Any]) -> dict[str, str]:
-    """Values as Kafka writes them."""
-    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}

@@ -11,17 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind
 from harness.verify.engine.case import NO_BROKER, Case
+from harness.verify.engine.steps import facts_in
 from harness.verify.engine.tables import UNBOUNDED
 
-# Steps that end brokers without a controlled shutdown, whatever their arguments.
-_UNCLEAN: Final = frozenset(
-    {"kill", "crash_loop", "disk_full", "disk_filled", "disk_failed", "disk_read_only", "disk_stalled", "power_loss"}
-    | {"out_of_memory", "oom_killed", "kill_cleaning", "kill_deleting", "lose_tail"}
-)
-# Steps that have ended the broker when the step is over, not only when it is healed.
-_AT_ONCE: Final = frozenset({"kill", "kill_cleaning", "kill_deleting"})
 # How late a broker on an overloaded machine may write its checkpoint.
 _LATE_NS: Final = 30 * 10**9
 
@@ -129,13 +124,6 @@ def _leaders_since(case: Case, place: Mapping[str, Any], since_ns: int) -> set[i
 
 
 def _ends(case: Case, broker: int) -> Iterator[_End]:
-    for step in case.steps:
-        nodes = (step.get("resolved") or {}).get("nodes")
-        if _unclean(step) and step["started_ns"] is not None and (nodes is None or broker in nodes):
-            over_ns = step.get("ended_ns") if step["do"] in _AT_ONCE else step.get("healed_ns")
-            yield _End(step["started_ns"], over_ns or UNBOUNDED)
-
-
-def _unclean(step: Mapping[str, Any]) -> bool:
-    """Whether a step ends a broker without a controlled shutdown."""
-    return step["do"] in _UNCLEAN or (step["do"] == "damage" and step["args"].get("how", "killed") == "killed")
+    for stop in facts_in(case.steps, FactKind.STOPPED):
+        if stop.how is not Stop.CLEANLY and stop.concerns(broker):
+            yield _End(stop.from_ns, UNBOUNDED if stop.to_ns is None else stop.to_ns)

@@ -12,9 +12,11 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.steps import facts_of
 from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame
 from harness.verify.excuses.clauses import EXCUSES, clauses, holds
 from harness.verify.excuses.compaction import compacted_away
@@ -41,7 +43,6 @@ _OF_LAST_REPLICA: Final = _OF_ELECTION
 _OF_ACKS: Final = (Kind.LOST,)
 # Records that no in-sync replica had on disk are lost when all of them lose power, also if a reader received them.
 _OF_POWER: Final = _OF_ELECTION
-_OF_APPLICATIONS: Final = frozenset({"processor_dies", "reader_dies"})
 # Findings that a processor may cause, by when it commits; and by that and the moment at which it was killed.
 _OF_COMMITS: Final = {"after": Kind.DUPLICATED, "before": Kind.SKIPPED_READ}
 _OF_DEATHS: Final = {
@@ -223,7 +224,10 @@ def _of_only_disks(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
 def _of_processors(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     """Records that an application processed twice or never because it does not commit its offsets in its output's
     transactions: those in progress when a step killed it, and any while brokers failed."""
-    disturbed = any(step["is_fault"] and step["do"] not in _OF_APPLICATIONS for step in case.steps)
+    disturbed = any(
+        step["is_fault"] and any(fact.kind is not FactKind.CLIENT_DIED for fact in facts_of(step))
+        for step in case.steps
+    )
     for processor in case.contract.processors.values() if disturbed else ():
         if processor.commits in _OF_COMMITS:
             why = f"{processor.processor} commits {processor.commits} it writes, and brokers failed meanwhile"

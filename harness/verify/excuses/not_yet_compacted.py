@@ -17,21 +17,19 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
 from harness.verify.engine.case import NO_BROKER, Case, place_of
 from harness.verify.engine.prepared import Prepared, is_committed
 from harness.verify.engine.rows import union
+from harness.verify.engine.steps import facts_in
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 from harness.verify.excuses.librdkafka_faults import within
 
 LEADERS: Final = -1  # the copy that the drain reads
 OF_THE_DRAIN: Final = "the read_uncommitted drain"
 _ANY: Final = -2  # any copy that served a live reader
-# Steps after which a copy may have been fetched from others again, or may lack records.
-_REBUILDING_STEPS: Final = frozenset(
-    {"damage", "disk_failed", "lose_tail", "move_log_dirs", "power_loss", "reassign", "reassign_away"}
-)
 _DISKS: Final[Columns] = {
     "topic": "string",
     "topic_id": "string",
@@ -156,7 +154,7 @@ def _on_disk(reported: DataFrame, disks: DataFrame, batches: DataFrame) -> DataF
 
 def _disks_of_copies(case: Case) -> Iterator[tuple[Any, ...]]:
     """The disks that show the contents of each copy, for every place."""
-    rebuilt = any(step["do"] in _REBUILDING_STEPS for step in case.steps)
+    rebuilt = any(facts_in(case.steps, FactKind.COPIES_REBUILT))
     replicas: dict[tuple[str, str, int], set[int]] = {}
     for snapshot in case.cluster["snapshots"]:
         for row in snapshot["partitions"]:

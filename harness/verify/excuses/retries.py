@@ -15,10 +15,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.contract.contract import ProducerContract
+from harness.model.facts import OBSERVED
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.steps import facts_of
 from harness.verify.engine.tables import BUNDLE, PLACE, UNBOUNDED, frame
 from harness.verify.excuses.clauses import clauses
 
@@ -27,7 +29,6 @@ _NS: Final = 10**9
 _AFTERMATH_NS: Final = 30 * _NS
 # An undisturbed client waits for an answer up to its request.timeout.ms, which is seconds in any configuration.
 _UNANSWERED_NS: Final = _NS
-_UNTOUCHED: Final = frozenset({"hold", "heal", "produce"})  # steps that do not disturb a cluster; neither do waits
 
 
 def retry_clauses(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -79,7 +80,7 @@ def _in_order(producer: ProducerContract) -> bool:
 def _disturbed(case: Case) -> Iterator[tuple[int, int]]:
     """Times in which answers may have been lost; without an end if a fault was never healed."""
     for step in case.steps:
-        untouched = step["do"] in _UNTOUCHED or step["do"].startswith("wait_")
-        if step["started_ns"] is not None and not untouched:
+        changed = any(fact.kind not in OBSERVED for fact in facts_of(step))
+        if step["started_ns"] is not None and changed:
             ended_ns = step["healed_ns"] or step["ended_ns"]
             yield step["started_ns"], UNBOUNDED if ended_ns is None else ended_ns + _AFTERMATH_NS

@@ -124,7 +124,7 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], str]] = {
     "manifest is not JSON": (lambda b: (b / "manifest.json").write_text("{"), "cannot be read as JSON"),
     "foreign manifest": (lambda b: (b / "manifest.json").write_text('{"name": "app"}'), "is not the manifest"),
     "other version": (
-        lambda b: _rewrite(b / "manifest.json", lambda t: t.replace('"format_version": 2', '"format_version": 99')),
+        lambda b: _rewrite(b / "manifest.json", lambda t: t.replace('"format_version": 3', '"format_version": 99')),
         "format version 99",
     ),
     "no version": (_manifest(format_version=True), "is not the manifest of an evidence bundle: format_version is true"),
@@ -406,7 +406,7 @@ def test_a_bundle_that_version_1_sealed_is_refused(sealed: Path) -> None:
     _as_version_1(sealed)
     _manifest(format_version=1)(sealed)
     expected = (
-        r"manifest\.json has format version 1, and this harness reads version 2; judge the bundle with the harness"
+        r"manifest\.json has format version 1, and this harness reads version 3; judge the bundle with the harness"
     )
     with pytest.raises(BadEvidence, match=expected):
         Bundle.open(sealed)
@@ -416,7 +416,7 @@ def test_a_bundle_that_version_1_sealed_is_refused(sealed: Path) -> None:
     assert _content(sealed) == before
 
 
-@pytest.mark.parametrize("version", [None, 1, 3, "2"])
+@pytest.mark.parametrize("version", [None, 1, 2, 4, "3"])
 def test_an_unsealed_bundle_needs_the_current_version_in_run_json(tmp_path: Path, version: object) -> None:
     """A harness that is killed leaves no manifest, so run.json alone says which words its evidence uses."""
     writer = BundleWriter(tmp_path)
@@ -451,16 +451,16 @@ def test_a_folder_written_by_hand_with_a_key_of_version_1_is_not_sealed(example:
     FORMER_WORDS[former](content)
     (example / name).write_text(json.dumps(content))
     with pytest.raises(
-        BadEvidence, match=rf"{name} has the key '{word}' of format version 1, which is '\w+' in version 2"
+        BadEvidence, match=rf"{name} has the key '{word}' of format version 1, which is '\w+' in version 3"
     ):
         seal_directory(example)
 
 
 def test_a_folder_written_by_hand_may_say_the_current_version_and_no_other(example: Path) -> None:
     _rewrite(example / "run.json", lambda t: t.replace("{", '{"format_version": 1, ', 1))
-    with pytest.raises(BadEvidence, match=r"run\.json has format version 1, and this harness reads version 2"):
+    with pytest.raises(BadEvidence, match=r"run\.json has format version 1, and this harness reads version 3"):
         seal_directory(example)
-    _rewrite(example / "run.json", lambda t: t.replace('"format_version": 1', '"format_version": 2'))
+    _rewrite(example / "run.json", lambda t: t.replace('"format_version": 1', '"format_version": 3'))
     assert seal_directory(example).complete
 
 

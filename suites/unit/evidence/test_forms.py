@@ -22,6 +22,7 @@ from suites.unit.evidence_examples import write_example
 Change = Callable[[Any], object]
 
 EVENT = {"kind": "delete_records", "topic": "orders", "partition": 0, "at_ns": 5, "before_offset": 1}
+FACT = {"kind": "records_deleted", "from_ns": 4, "to_ns": 6}
 STEP = {
     "name": "s",
     "do": "delete_records",
@@ -32,6 +33,7 @@ STEP = {
     "healed_ns": None,
     "is_fault": False,
     "effect": None,
+    "facts": [FACT],
 }
 TXN = {"txn_id": 1, "producer": "app", "outcome": "committed", "called_ns": 1, "ended_ns": 2}
 COMMIT = {
@@ -104,6 +106,10 @@ def _producer(**keys: object) -> Callable[[Path], object]:
     return _document("run.json", lambda run: run["contract"]["producers"]["app"].update(keys))
 
 
+def _fact(**keys: Any) -> Change:
+    return _document("steps.json", lambda steps: steps[0]["facts"][0].update(keys))
+
+
 def _event(**keys: object) -> Callable[[Path], object]:
     return _document("steps.json", lambda steps: steps[0]["events"][0].update(keys))
 
@@ -145,6 +151,25 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
         "scenario.json: producers[0].acks is 1",
     ),
     "event of another kind": (_event(kind="records_deleted"), 'steps.json: [0].events[0].kind is "records_deleted"'),
+    "fact of another kind": (_fact(kind="meteorite"), 'steps.json: [0].facts[0].kind is "meteorite"'),
+    "stop that does not say how": (_fact(kind="stopped"), "steps.json: [0].facts[0] has no 'how'"),
+    "stop by another way": (
+        _fact(kind="stopped", how="gently"),
+        'facts[0].how is "gently" and must be "killed", "cleanly"',
+    ),
+    "fact without a beginning": (
+        _document("steps.json", lambda steps: steps[0]["facts"][0].pop("from_ns")),
+        "steps.json: [0].facts[0] has no 'from_ns'",
+    ),
+    "nodes of a fact as text": (_fact(kind="frozen", nodes="1"), 'facts[0].nodes is "1" and must be a list'),
+    "setting of a fact as a number": (
+        _fact(kind="config_set", topic="t", config={"retention.ms": 1}),
+        "facts[0].config.retention.ms is 1 and must be text",
+    ),
+    "step without facts": (
+        _document("steps.json", lambda steps: steps[0].pop("facts")),
+        "steps.json: [0] has no 'facts'",
+    ),
     "event without topic": (
         _document("steps.json", lambda steps: steps[0]["events"][0].pop("topic")),
         "steps.json: [0].events[0] has no 'topic'",
@@ -211,6 +236,8 @@ ACCEPTED: dict[str, Callable[[Path], object]] = {
     "the last record before the drain": _row("reservations", 1, producer="sentinel"),
     "deletion of a topic": _event(kind="topic_deleted", topic_id="A", partition=-1),
     "an election without a log end": _event(kind="unclean_election", leader_epoch=3, log_end=None),
+    "no fact": _document("steps.json", lambda steps: steps[0].update(facts=[])),
+    "stop of unknown nodes": _fact(kind="stopped", how="crashed", nodes=None, to_ns=None),
     "no step": lambda b: (b / "steps.json").write_text("[]"),
     "a torn last reservation": lambda b: (b / "reservations/more.jsonl").write_text('{"stream": 2, "prod'),
     "an empty line": lambda b: (b / "ledger/app.jsonl").write_text((b / "ledger/app.jsonl").read_text() + "\n"),

@@ -89,7 +89,11 @@ def all_of(offsets: Sequence[int], way: str = "yes") -> list[tuple[int, str]]:
 
 def answers_lost_for(seconds: float, history: Built) -> Built:
     """Answers were lost for this long, instead of a killed broker."""
-    history.steps[0] |= {"do": "cut", "healed_ns": START_NS + int(seconds * S)}
+    return faulty_for(seconds, "cut", history)
+
+
+def faulty_for(seconds: float, do: str, history: Built) -> Built:
+    history.steps[0] |= {"do": do, "healed_ns": START_NS + int(seconds * S)}
     return history
 
 
@@ -207,12 +211,20 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         answers_lost_for(2, share_group("AAA", *FIRST)),
         ["skipped_read 1"],
     ),
+    "never delivered, while a broker was killed again and again for 12 s": (
+        faulty_for(12, "crash_loop", share_group("AAA", *FIRST)),
+        ["skipped_read 1"],
+    ),
     "never delivered, and leaders were moved": (with_leaders_moved(share_group("AAA", *FIRST)), ["skipped_read 1"]),
     # --- in doubt
     "not finished yet": (share_group("AAA", *FIRST, lag=1, start=2), []),
     "no progress reported": (without_progress(share_group("AAA", *FIRST)), []),
     "an unknown lag": (share_group("AAA", *FIRST, lag=None), []),
     "never delivered, while answers were lost for 12 s": (answers_lost_for(12, share_group("AAA", *FIRST)), []),
+    "never delivered, while a broker ran out of memory for 12 s": (
+        faulty_for(12, "out_of_memory", share_group("AAA", *FIRST)),
+        [],
+    ),
     "one delivery below the limit, and a lock may have expired": (
         delivered_late(30, undisturbed(counted(3, share_group("AAA", *FIRST, *all_of([2, 2], "back"))))),
         [],
@@ -221,6 +233,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
 }
 UNDRAINED = {"not finished yet", "no progress reported", "an unknown lag"}
 UNSHARED = {
+    "never delivered, while a broker ran out of memory for 12 s",
     "never delivered, while answers were lost for 12 s",
     "one delivery below the limit, and a lock may have expired",
     "one delivery below the limit, and a broker died",

@@ -65,6 +65,11 @@ CASES: dict[str, tuple[Built, list[str], bool]] = {
     "a fault holds answers back": (with_a_fault("hold_frames", 30.0), [], True),
     "a fault was healed before": (with_a_fault("hold_frames", 0.95), ["unavailable"], False),
     "a broker is down": (with_a_fault("kill", 30.0), ["unavailable"], False),
+    "a broker is killed again and again": (with_a_fault("crash_loop", 30.0), ["unavailable"], False),
+    "a broker was killed while it deleted": (with_a_fault("kill_deleting", 30.0), ["unavailable"], False),
+    "a broker runs out of memory, and is slow before it ends": (with_a_fault("out_of_memory", 30.0), [], True),
+    "a broker is killed, and the end of its log is lost": (with_a_fault("lose_tail", 30.0), [], True),
+    "controllers are killed": (with_a_fault("quorum_lost", 30.0), [], True),
     "a client of the harness hung": (with_a_hung_client(), [], True),
 }
 BATCH = HistoryBatch(built for built, _, _ in CASES.values())

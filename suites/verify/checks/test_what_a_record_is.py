@@ -28,14 +28,22 @@ def timed(kind: str = "create", *, of: str = "create", by_ms: Mapping[int, int] 
     return built
 
 
-def with_codec(declared: str, found: str = "gzip", *, offset: int | None = 3, steps: tuple[str, ...] = ()) -> Built:
-    """A topic with batches of one codec, except for one batch."""
+def with_codec(
+    declared: str,
+    found: str = "gzip",
+    *,
+    offset: int | None = 3,
+    steps: tuple[str, ...] = (),
+    do: str = "alter_topic",
+    topic: str = "t",
+) -> Built:
+    """A topic with batches of one codec, except for one batch. `steps` are settings that a step changed."""
     built = contract(History(TEXT).build(), codec=declared)
     for row in built.tables["batches"]:
         row["codec"] = found if row["base_offset"] == offset else "zstd"
     step = built.steps[0]
     for key in steps:
-        more = {"name": "turn", "do": "alter_topic", "args": {"topic": "t", "config": {key: "gzip"}}}
+        more = {"name": "turn", "do": do, "args": {"topic": topic, "config": {key: "gzip"}}}
         built.steps.append(step | more | {"is_fault": False, "effect": None})
     return built
 
@@ -70,6 +78,18 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "uncompressed, and another codec is declared": (with_codec("zstd", "none"), ["corrupt 1"]),
     "an older codec, and a step changed it": (with_codec("zstd", steps=("compression.type",)), []),
     "another codec, and a step changed another setting": (with_codec("zstd", steps=("flush.ms",)), ["corrupt 1"]),
+    "another codec, and a step toggled it": (
+        with_codec("zstd", steps=("compression.type",), do="reconfigure"),
+        [],
+    ),
+    "another codec, and a step toggled it for all topics": (
+        with_codec("zstd", steps=("compression.type",), do="reconfigure", topic=""),
+        [],
+    ),
+    "another codec, and a step toggled it for another topic": (
+        with_codec("zstd", steps=("compression.type",), do="reconfigure", topic="other"),
+        ["corrupt 1"],
+    ),
     "an uncompressed control batch": (
         with_codec("zstd", "none").change("batches", {"control": "commit"}, base_offset=3),
         [],

@@ -8,6 +8,7 @@ from typing import Any, TypedDict, cast
 import pytest
 
 from harness.verify.excuses.delete_records import deleted_records_returned, returned, returned_by_design
+from suites.verify.judging import with_facts
 
 S = 10**9
 AT_NS = 100 * S  # when the deletion was acknowledged
@@ -17,6 +18,12 @@ def step(do: str, *, from_s: int = 5, to_s: int = 6, nodes: tuple[int, ...] = (1
     """A fault this long after the deletion, healed one second after its end."""
     times = {"started_ns": AT_NS + from_s * S, "ended_ns": AT_NS + to_s * S, "healed_ns": AT_NS + (to_s + 1) * S}
     return {"do": do, "args": args, "resolved": {"nodes": list(nodes)}, "events": [], **times}
+
+
+def killed(node: int, from_s: int, to_s: int) -> dict[str, Any]:
+    """The fact that a broker was killed between these seconds after the deletion."""
+    times = {"from_ns": AT_NS + from_s * S, "to_ns": AT_NS + to_s * S}
+    return {"kind": "stopped", "how": "killed", "nodes": [node], **times}
 
 
 def led(by: int, at_s: int, before: int = -1) -> dict[str, Any]:
@@ -42,7 +49,7 @@ def case(
     return cast(
         Any,
         SimpleNamespace(
-            steps=steps,
+            steps=[with_facts(step) for step in steps],
             contract=SimpleNamespace(topics={"t": topic}, start_checkpoint_ms=contract.get("every_ms", 60_000)),
             last_snapshot={"at_ns": AT_NS + 900 * S, "partitions": [place]},
             events=lambda kind: [(event, {}) for event in (deleted, *events) if event["kind"] == kind],
@@ -57,12 +64,21 @@ class Placement(TypedDict):
 
 THREE: Placement = {"replicas": (1, 2, 3), "isr": (1, 2, 3)}
 BOTH: Placement = {"replicas": (1, 2), "isr": (1, 2)}
+# A fault of tomorrow: the judge knows no such word, and reads what it did.
+NEW_FAULT = {"kind": "stopped", "how": "crashed", "nodes": [1], "from_ns": AT_NS + 5 * S, "to_ns": AT_NS + 6 * S}
 NOT_AT_ONCE = ("crash_loop", "disk_full", "power_loss", "out_of_memory", "oom_killed", "damage", "lose_tail")
 
 # By design, with a note: brokers that knew of the deletion had no time to write it to disk.
 BY_DESIGN: dict[str, Any] = {
     **{do: case(step(do)) for do in ("kill", "kill_cleaning", "kill_deleting", *NOT_AT_ONCE)},
     "a disk changed after a kill": case(step("damage", how="killed")),
+    "metadata on a disk changed after a kill": case(step("damage_metadata", how="killed")),
+    "brokers killed in turn": case(step("rolling_restart", how="kill")),
+    "killed after a downgrade was refused": case(step("downgrade_refused")),
+    "a fault that the judge knows only by its facts": case(step("meteorite") | {"facts": [NEW_FAULT]}),
+    "killed in turn, this one early": case(
+        step("rolling_restart", from_s=5, to_s=300) | {"facts": [killed(1, 5, 6), killed(2, 280, 290)]}
+    ),
     "the killed brokers are unknown": case(step("kill") | {"resolved": {}}),
     "killed just before the latest checkpoint": case(step("kill", from_s=89, to_s=91)),
     "a longer checkpoint interval": case(step("kill", from_s=500, to_s=501), every_ms=600_000),
@@ -85,6 +101,16 @@ BY_DESIGN: dict[str, Any] = {
 DEFECTS: dict[str, Any] = {
     "a controlled restart": case(step("terminate")),
     "a disk changed after a clean end": case(step("damage", how="cleanly")),
+    "metadata on a disk changed after a clean end": case(step("damage_metadata", how="cleanly")),
+    "brokers shut down in turn": case(step("rolling_restart", how="terminate")),
+    "brokers upgraded in turn": case(step("roll")),
+    "killed in turn, this one after the checkpoint": case(
+        step("rolling_restart", from_s=5, to_s=300) | {"facts": [killed(2, 5, 6), killed(1, 280, 290)]}
+    ),
+    "controllers killed, and their ids are not known": case(step("quorum_lost") | {"resolved": {}}),
+    "a step that states no facts": case(step("kill") | {"facts": []}),
+    "a new fault of another broker": case(step("meteorite") | {"facts": [NEW_FAULT | {"nodes": [2]}]}),
+    "a new fault that shut the broker down": case(step("meteorite") | {"facts": [NEW_FAULT | {"how": "cleanly"}]}),
     "cut off from the network": case(step("cut")),
     "nothing happened": case(),
     "killed before the deletion": case(step("kill", from_s=-5, to_s=-4)),

@@ -49,8 +49,8 @@ def with_leader_change(built: Built, *, clean: bool, partition: int = 0) -> Buil
     return built.event("leader_change", **change, partition=partition)
 
 
-def with_step(built: Built, do: str) -> Built:
-    built.steps[0]["do"] = do
+def with_step(built: Built, do: str, **args: str) -> Built:
+    built.steps[0].update(do=do, args=args)
     return built
 
 
@@ -98,6 +98,26 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     "in the only segment, and one disk was not read": (without(keyed(History("AAA").build(taken(0))), broker=3), [], 1),
     "in the only segment, and no disk was read": (without(keyed(History("AAA").build(taken(0))), count=1), [], 1),
     "in the only segment, of rebuilt copies": (with_step(keyed(History("AAA").build(taken(0))), "damage"), [], 1),
+    "in the only segment, and a disk became read-only": (
+        with_step(keyed(History("AAA").build(taken(0))), "disk_read_only"),
+        [],
+        1,
+    ),
+    "in the only segment, and a disk was full": (
+        with_step(keyed(History("AAA").build(taken(0))), "disk_filled"),
+        ["lost 1"],
+        0,
+    ),
+    "in the only segment, and a replica was set aside as stray": (
+        with_step(keyed(History("AAA").build(taken(0))), "damage_metadata", what="partition_metadata"),
+        [],
+        1,
+    ),
+    "in the only segment, and the metadata log was damaged": (
+        with_step(keyed(History("AAA").build(taken(0))), "damage_metadata", what="log_flip"),
+        ["lost 1"],
+        0,
+    ),
     "in the only segment, and one out of sync led": (
         with_leader_change(keyed(History("AA|A").build(taken(0))), clean=False),
         [],

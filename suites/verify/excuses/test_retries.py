@@ -70,6 +70,11 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         ["duplicated 1"],
         0,
     ),
+    "twice, and a step saw that the remote tier had caught up": (
+        undisturbed(acks_one("AAA").build(append(1, 1)), do="wait_tiered"),
+        ["duplicated 1"],
+        0,
+    ),
     "twice, and a setting was changed": (
         undisturbed(acks_one("AAA").build(append(1, 1)), do="alter_topic"),
         [],

@@ -160,7 +160,7 @@ class Copies:
 
 def context_of(admin: Any, *, acks: bool = True) -> StepContext:
     topic = Topic(name="t", partitions=1, replicas=2, config={"segment.bytes": "5000"})
-    brokers = SimpleNamespace(brokers=(1, 2, 3))
+    brokers = SimpleNamespace(brokers=(1, 2, 3), controllers=(101,))
     return context_on(brokers, admin=admin, topic=topic, last_ack_ns=lambda t, p: 2**62 if acks else 0)
 
 

@@ -24,6 +24,7 @@ def context_on(cluster: Any, *, admin: Any = None, topic: Topic = TOPIC, **load:
         return now_ns() - int(cluster.acks_ago_s * 1e9)
 
     seen: Any = SimpleNamespace(**{"last_ack_ns": last_ack_ns, **load})
+    nodes: Any = SimpleNamespace(controllers=()) if cluster is None else cluster
     return StepContext(
-        cluster=cluster, admin=admin or cluster, load=seen, rng=Random(1), topics=(topic,), say=lambda _: None
+        cluster=nodes, admin=admin or cluster, load=seen, rng=Random(1), topics=(topic,), say=lambda _: None
     )

@@ -13,12 +13,14 @@ import pytest
 
 from harness.faults.steps import registry
 from harness.faults.steps import step_runner as step_runner
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import StickyProbe
 from harness.faults.steps.step import Action, Done, EffectProof, Fault, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import HarnessFailure, HarnessTimeout
+from harness.model.facts import FactKind, Stop
 from harness.model.scenario.scenario import Step, Topic
 
 CALLS: list[str] = []
@@ -29,6 +31,10 @@ class Break(Fault):
     """Breaks nothing, and remembers each break and each healing."""
 
     do: ClassVar[str] = "break"
+    facts: ClassVar[Declares] = (
+        Declared(FactKind.STOPPED, how=Stop.KILLED),
+        Declared(FactKind.LINKS_CUT, at_once=True),
+    )
     what: str = "x"
     asks: int = 1  # the probe holds from this call on
     after_heal: bool = False
@@ -61,6 +67,7 @@ class Act(Action):
     """Remembers that it was done, or raises."""
 
     do: ClassVar[str] = "act"
+    facts: ClassVar[Declares] = (Declared(FactKind.LEADERS_MOVED), Declared(FactKind.TIER_CAUGHT_UP))
     raises: str = ""
 
     def perform(self, context: StepContext) -> Done:
@@ -96,7 +103,7 @@ class Leaders:
 def context_of(leaders: Leaders | None = None) -> StepContext:
     load = SimpleNamespace(last_ack_ns=lambda topic, partition: 0)
     return StepContext(
-        cluster=cast(Any, SimpleNamespace()),
+        cluster=cast(Any, SimpleNamespace(controllers=(11,))),
         admin=cast(Any, leaders or Leaders()),
         load=cast(Any, load),
         rng=Random(1),
@@ -261,3 +268,37 @@ def test_a_probe_without_an_answer_proves_nothing_and_does_not_fail(monkeypatch:
     assert held.ask().held
     monkeypatch.setattr(held, "probe", silent)
     assert held.ask().because == "now"  # a proof that was found once stands
+
+
+def test_facts_are_in_the_row_from_its_beginning_to_its_healing() -> None:
+    seen: list[list[Any]] = []
+    rows = run_steps(
+        context_of(), [breaking("a"), ACT, healing("a")], lambda rows: seen.append([row["facts"] for row in rows])
+    )
+    (stopped, cut) = seen[0][0]
+    assert (stopped["kind"], stopped["nodes"], stopped["to_ns"], cut["to_ns"]) == ("stopped", None, None, None)
+    a, act, heal = rows
+    (stopped, cut) = a["facts"]
+    assert (stopped["nodes"], stopped["how"]) == ([7], "killed")
+    assert (stopped["from_ns"], stopped["to_ns"], cut["to_ns"]) == (a["started_ns"], a["healed_ns"], a["ended_ns"])
+    assert [fact["kind"] for fact in act["facts"]] == ["leaders_moved", "tier_caught_up"]
+    assert heal["facts"] == []
+
+
+def test_a_step_that_failed_may_have_changed_something_and_has_seen_nothing() -> None:
+    late, skipped = run_steps(context_of(), [Step(do="act", name="late", args={"raises": "late"}), ACT])
+    assert [fact["kind"] for fact in late["facts"]] == ["leaders_moved"]
+    assert skipped["facts"] == []
+
+
+def test_an_action_that_found_its_work_done_changed_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Act, "disturbs", True)
+    monkeypatch.setattr(Act, "perform", lambda self, context: Done(idle=True))
+    (row,) = run_steps(context_of(), [ACT])
+    assert (row["is_fault"], row["facts"]) == (False, [])
+
+
+def test_a_fact_that_the_class_does_not_declare_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Act, "declared", lambda self, happened: (Declared(FactKind.QUORUM_LOST),))
+    with pytest.raises(TypeError, match="act has facts that its class does not declare"):
+        run_steps(context_of(), [ACT])

@@ -1,0 +1,195 @@
+"""Facts: what a step did to the cluster, its disks, its clients or its remote tier, typed, with nodes and times.
+
+The class of a step declares them, steps.json has them, and the verifier knows nothing else of a step. A fact says what
+may have happened: a fault that begins to fill a disk may have ended its broker at any moment until it is healed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+
+class Stop(StrEnum):
+    """How processes ended."""
+
+    KILLED = "killed"  # by SIGKILL, while nothing else was wrong with them
+    CLEANLY = "cleanly"  # by a controlled shutdown
+    CRASHED = "crashed"  # by themselves or by the kernel, because something failed
+    POWER = "power"  # their machine lost its power
+
+
+class FactKind(StrEnum):
+    """The kinds of facts. `MEANINGS` has the meaning of each."""
+
+    STOPPED = "stopped"
+    FROZEN = "frozen"
+    CLOCK_CHANGED = "clock_changed"
+    DATA_LOST = "data_lost"
+    COPIES_REBUILT = "copies_rebuilt"
+    DISK_DAMAGED = "disk_damaged"
+    METADATA_DAMAGED = "metadata_damaged"
+    DISK_FAILED = "disk_failed"
+    DISK_FILLED = "disk_filled"
+    DISK_SLOW = "disk_slow"
+    FLUSHES_FORGOTTEN = "flushes_forgotten"
+    LINKS_CUT = "links_cut"
+    LINKS_SLOW = "links_slow"
+    ANSWERS_LOST = "answers_lost"
+    FRAMES_HELD = "frames_held"
+    QUORUM_LOST = "quorum_lost"
+    VOTERS_CHANGED = "voters_changed"
+    UPGRADED = "upgraded"
+    DOWNGRADE_TRIED = "downgrade_tried"
+    FEATURES_RAISED = "features_raised"
+    LEADERS_MOVED = "leaders_moved"
+    REPLICATION_THROTTLED = "replication_throttled"
+    PARTITIONS_ADDED = "partitions_added"
+    TOPIC_DELETED = "topic_deleted"
+    RECORDS_DELETED = "records_deleted"
+    CONFIG_SET = "config_set"
+    CONFIG_TOGGLED = "config_toggled"
+    ENTITY_CHANGED = "entity_changed"
+    CLIENT_DIED = "client_died"
+    CLIENT_AWAY = "client_away"
+    CLIENT_RESTARTED = "client_restarted"
+    GROUP_DELETED = "group_deleted"
+    TRANSACTION_ENDED = "transaction_ended"
+    TRANSACTION_ABORTED = "transaction_aborted"
+    TIER_UNAVAILABLE = "tier_unavailable"
+    TIER_SLOW = "tier_slow"
+    TIER_LEFT = "tier_left"
+    TIER_OBJECTS_CHANGED = "tier_objects_changed"
+    TIER_READ = "tier_read"
+    TIER_CAUGHT_UP = "tier_caught_up"
+
+
+# Facts that a step only saw. Every other fact says that the step changed something.
+OBSERVED: Final = frozenset({FactKind.TIER_CAUGHT_UP})
+
+
+@dataclass(frozen=True, slots=True)
+class Meaning:
+    """The further keys of a kind of fact, and what it says."""
+
+    keys: tuple[str, ...]
+    text: str
+
+
+_NODES: Final = ("nodes",)
+_CLIENT: Final = ("client",)
+_TOPIC: Final = ("topic",)
+
+MEANINGS: Final[Mapping[FactKind, Meaning]] = {
+    FactKind.STOPPED: Meaning(("nodes", "how"), "the processes of nodes ended at some moment between the two times"),
+    FactKind.FROZEN: Meaning(_NODES, "the processes of nodes were stopped and continued, without an end"),
+    FactKind.CLOCK_CHANGED: Meaning(_NODES, "the clocks of nodes were wrong"),
+    FactKind.DATA_LOST: Meaning(("nodes", "what"), "a part of what was on the disks of nodes is lost"),
+    FactKind.COPIES_REBUILT: Meaning(_NODES, "replicas fetched records again that they or other disks had before"),
+    FactKind.DISK_DAMAGED: Meaning(("nodes", "what"), "files of the logs on a disk changed while its broker was down"),
+    FactKind.METADATA_DAMAGED: Meaning(("nodes", "what"), "files of the metadata of a node changed while it was down"),
+    FactKind.DISK_FAILED: Meaning(_NODES, "a disk refused reads or writes while its broker ran"),
+    FactKind.DISK_FILLED: Meaning(_NODES, "a disk had no space left while its broker ran"),
+    FactKind.DISK_SLOW: Meaning(_NODES, "a disk answered late while its broker ran"),
+    FactKind.FLUSHES_FORGOTTEN: Meaning(_NODES, "disks forget at the next power loss what was flushed since then"),
+    FactKind.LINKS_CUT: Meaning(_NODES, "connections were cut"),
+    FactKind.LINKS_SLOW: Meaning(_NODES, "connections were slow"),
+    FactKind.ANSWERS_LOST: Meaning(_NODES, "brokers received requests, and clients received no answers"),
+    FactKind.FRAMES_HELD: Meaning(_NODES, "requests were held back and delivered later"),
+    FactKind.QUORUM_LOST: Meaning(_NODES, "no majority of the controllers was available"),
+    FactKind.VOTERS_CHANGED: Meaning(_NODES, "the voters of the controller quorum changed"),
+    FactKind.UPGRADED: Meaning(("nodes", "what"), "nodes continued on another release"),
+    FactKind.DOWNGRADE_TRIED: Meaning(_NODES, "a node was started on a release that its metadata forbids"),
+    FactKind.FEATURES_RAISED: Meaning((), "feature levels were raised"),
+    FactKind.LEADERS_MOVED: Meaning((), "partitions got other leaders on request"),
+    FactKind.REPLICATION_THROTTLED: Meaning((), "replication was throttled"),
+    FactKind.PARTITIONS_ADDED: Meaning(_TOPIC, "a topic got more partitions"),
+    FactKind.TOPIC_DELETED: Meaning(_TOPIC, "a topic was deleted"),
+    FactKind.RECORDS_DELETED: Meaning((), "records were deleted on request"),
+    FactKind.CONFIG_SET: Meaning(("topic", "config"), "settings of a topic were changed, and stay"),
+    FactKind.CONFIG_TOGGLED: Meaning(("topic", "nodes", "config"), "settings were changed and reverted, in turn"),
+    FactKind.ENTITY_CHANGED: Meaning((), "an entity of an admin was changed past the admin"),
+    FactKind.CLIENT_DIED: Meaning(_CLIENT, "a client, or a member of a group, ended without a farewell"),
+    FactKind.CLIENT_AWAY: Meaning(_CLIENT, "the members of a group left or paused"),
+    FactKind.CLIENT_RESTARTED: Meaning(_CLIENT, "a client was restarted"),
+    FactKind.GROUP_DELETED: Meaning(_CLIENT, "a group was deleted"),
+    FactKind.TRANSACTION_ENDED: Meaning(_CLIENT, "a producer ended a transaction on request"),
+    FactKind.TRANSACTION_ABORTED: Meaning(_CLIENT, "an operator aborted a transaction of a producer"),
+    FactKind.TIER_UNAVAILABLE: Meaning((), "operations of the remote tier failed, or waited"),
+    FactKind.TIER_SLOW: Meaning((), "operations of the remote tier took long"),
+    FactKind.TIER_LEFT: Meaning(_TOPIC, "a topic left the remote tier"),
+    FactKind.TIER_OBJECTS_CHANGED: Meaning((), "objects of the remote tier were changed or deleted past the brokers"),
+    FactKind.TIER_READ: Meaning((), "more clients than the load's read from the remote tier"),
+    FactKind.TIER_CAUGHT_UP: Meaning((), "all segments that had been rolled by `from_ns` were in the tier by `to_ns`"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """One fact of one step.
+
+    from_ns, to_ns: it began no earlier, and was over no later; to_ns None = it was not over when it was recorded.
+    nodes: None = unknown, so it may have been any node. client: a group, a reader or a producer.
+    """
+
+    kind: FactKind
+    from_ns: int
+    to_ns: int | None = None
+    nodes: tuple[int, ...] | None = None
+    how: Stop | None = None
+    what: str = ""
+    topic: str = ""
+    client: str = ""
+    config: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.kind is FactKind.STOPPED) is (self.how is None):
+            raise ValueError(f"{self.kind}: `how` belongs to {FactKind.STOPPED}, and to no other kind")
+
+    def concerns(self, node: int) -> bool:
+        """Whether the fact may be about a node."""
+        return self.nodes is None or node in self.nodes
+
+    def as_dict(self) -> dict[str, object]:
+        """The fact as steps.json has it."""
+        plain: dict[str, object] = {
+            "nodes": None if self.nodes is None else list(self.nodes),
+            "how": self.how and self.how.value,
+            "what": self.what,
+            "topic": self.topic,
+            "client": self.client,
+            "config": dict(self.config),
+        }
+        keys = MEANINGS[self.kind].keys
+        times: dict[str, object] = {"kind": self.kind.value, "from_ns": self.from_ns, "to_ns": self.to_ns}
+        return times | {key: plain[key] for key in keys}
+
+
+def as_kafka_writes(config: Mapping[str, object]) -> dict[str, str]:
+    """Settings with their values as Kafka writes them."""
+    return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
+
+
+def facts_from(rows: Iterable[Mapping[str, object]]) -> tuple[Fact, ...]:
+    """The facts of a row of steps.json in the form that FORMAT.md describes. ValueError on a kind that is not known."""
+    return tuple(map(_fact_from, rows))
+
+
+def _fact_from(row: Mapping[str, object]) -> Fact:
+    nodes, how, config = row.get("nodes"), row.get("how"), row.get("config")
+    from_ns, to_ns = row["from_ns"], row["to_ns"]
+    if not isinstance(from_ns, int) or not isinstance(to_ns, int | None):
+        raise TypeError(f"a fact has the times {from_ns!r} and {to_ns!r}")
+    return Fact(
+        kind=FactKind(str(row["kind"])),
+        from_ns=from_ns,
+        to_ns=to_ns,
+        nodes=tuple(int(node) for node in nodes) if isinstance(nodes, list | tuple) else None,
+        how=None if how is None else Stop(str(how)),
+        what=str(row.get("what") or ""),
+        topic=str(row.get("topic") or ""),
+        client=str(row.get("client") or ""),
+        config=as_kafka_writes(config) if isinstance(config, Mapping) else {},
+    )
