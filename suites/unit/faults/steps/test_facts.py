@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 
-import harness.verify
+import harness
 from harness.evidence.forms import FORMS
 from harness.evidence.shapes import misfit
 from harness.faults.steps.declared_facts import NOTHING, Declared, Declares, Happened, bound
@@ -175,7 +175,7 @@ def _events_asked(path: Path) -> set[int]:
 
 def test_the_verifier_knows_no_word_of_a_step() -> None:
     """It reads facts, so that a fault of tomorrow is judged rightly today."""
-    files = sorted(Path(harness.verify.__path__[0]).rglob("*.py"))
+    files = sorted(Path(harness.__path__[0], "verify").rglob("*.py"))
     assert len(files) > 50
     assert [found for path in files for found in _words_of_steps(path)] == []
     for path in files:
