@@ -38,7 +38,14 @@ def faults(maven_repo: str | None) -> Table:
     del maven_repo
     registry = _room("harness.faults.steps.registry")
     rows = [
-        (str(kind.do), _arguments(kind), kind.summary, _facts(kind), _available(kind.needs)) for kind in registry.KINDS
+        (
+            str(kind.do),
+            _arguments(kind),
+            kind.summary,
+            ", ".join(fact.text for fact in kind.facts),
+            _available(kind.needs),
+        )
+        for kind in registry.KINDS
     ]
     return ("step", "arguments", "what it does", "facts", "here"), [*rows]
 
@@ -83,10 +90,6 @@ def _where_only(scenario: Any) -> str:
 
 def _arguments(kind: type) -> str:
     return ", ".join(field.name for field in dataclasses.fields(kind))
-
-
-def _facts(kind: type) -> str:
-    return ", ".join(fact.text for fact in getattr(kind, "facts", ()))
 
 
 def _available(needs: frozenset[str]) -> str:

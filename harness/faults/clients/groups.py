@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from harness.faults.steps.declared_facts import Declared, Declares, Happened
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import Action, Done, EffectProof, Fault, GroupRef, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
@@ -47,7 +47,7 @@ class ReaderAway(Fault):
     proof: ClassVar[str] = "every member left, and the group's coordinator reports a group without members"
     group: GroupRef
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         return (Declared(FactKind.CLIENT_AWAY, client=self.group),)
 
     def validate(self, plan: StepValidation) -> None:
@@ -101,7 +101,7 @@ class ReaderPaused(Fault):
     proof: ClassVar[str] = "every member paused, and none had to join its group again"
     group: GroupRef
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         return (Declared(FactKind.CLIENT_AWAY, client=self.group),)
 
     def validate(self, plan: StepValidation) -> None:
@@ -155,7 +155,7 @@ class DeleteGroup(Action):
     summary: ClassVar[str] = "Deletes a group without members, and with it all offsets that it committed (KIP-229)."
     group: GroupRef
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         return (Declared(FactKind.GROUP_DELETED, client=self.group),)
 
     def validate(self, plan: StepValidation) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from harness.faults.steps.declared_facts import NOTHING, Declared, Declares, Happened
+from harness.faults.steps.declared_facts import NOTHING, Declared, Declares
 from harness.faults.steps.produce import transactional
 from harness.faults.steps.step import Action, Done, EffectProof, PartitionExpr, ProducerRef
 from harness.faults.steps.step_context import StepContext
@@ -64,7 +64,7 @@ class AbortTransaction(Action):
     on: PartitionExpr
     deadline_s: Deadline = 30.0
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         return (Declared(FactKind.TRANSACTION_ABORTED, client=self.producer),)
 
     def validate(self, plan: StepValidation) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.faults.steps.declared_facts import Declared, Declares, Happened
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.load import ProcessorDeath
 from harness.faults.steps.step import EffectProof, Fault, GroupRef, Injection
 from harness.faults.steps.step_context import StepContext
@@ -45,7 +45,7 @@ class ProcessorDies(Fault):
     records: Count = 50
     zombie: bool = False
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         return (Declared(FactKind.CLIENT_DIED, client=self.group),)
 
     def validate(self, plan: StepValidation) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from harness.faults.steps.declared_facts import Declared, Declares, Happened
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.load import Member
 from harness.faults.steps.step import Action, Done, EffectProof, ReaderRef
 from harness.faults.steps.step_context import StepContext
@@ -42,7 +42,7 @@ class RestartReader(Action):
     at_end: bool = False
     deadline_s: Deadline = 60.0
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         return (Declared(FactKind.CLIENT_RESTARTED, client=self.reader),)
 
     def validate(self, plan: StepValidation) -> None:

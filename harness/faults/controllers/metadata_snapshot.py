@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 from harness.faults.disks.common import LogSince
 from harness.faults.nodes import process
 from harness.faults.nodes.process import injection, restart
-from harness.faults.steps.declared_facts import Declared, Declares, Happened
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import IDLE, Probe, under_load
 from harness.faults.steps.step import ControllersExpr, EffectProof, Fault, Injection
 from harness.faults.steps.step_context import StepContext
@@ -35,7 +35,7 @@ class MetadataSnapshot(Fault):
     do: ClassVar[str] = "metadata_snapshot"
     facts: ClassVar[Declares] = (
         Declared(FactKind.STOPPED, how=Stop.KILLED, of_controllers=True),
-        Declared(FactKind.QUORUM_LOST, of_controllers=True),
+        Declared(FactKind.QUORUM_LOST, of_controllers=True, of_majority=True),
     )
     summary: ClassVar[str] = (
         "Waits until controllers have written a new metadata snapshot, and kills them; healing starts them from it."
@@ -48,9 +48,6 @@ class MetadataSnapshot(Fault):
     stops: ClassVar[bool] = True
     node: ControllersExpr = "controllers"
     deadline_s: Deadline = 60.0
-
-    def declared(self, happened: Happened) -> Declares:
-        return self.facts if happened.majority else self.facts[:1]
 
     def validate(self, plan: StepValidation) -> None:
         # When all controllers are killed, no takeover can show it: that they load a snapshot is the proof.

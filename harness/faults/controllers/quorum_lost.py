@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Literal
 
 from harness.faults.nodes.process import injection, restart
-from harness.faults.steps.declared_facts import Declared, Declares, Happened
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import IDLE, Probe, named, under_load
 from harness.faults.steps.step import ControllersExpr, EffectProof, Fault, Injection
 from harness.faults.steps.step_context import StepContext
@@ -43,7 +43,7 @@ class QuorumLost(Fault):
     node: ControllersExpr = "controller_majority"
     how: Literal["kill", "pause"] = "kill"
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         lost = Declared(FactKind.QUORUM_LOST, of_controllers=True)
         if self.how == "pause":
             return (Declared(FactKind.FROZEN, of_controllers=True), lost)

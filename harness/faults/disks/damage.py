@@ -25,7 +25,7 @@ from harness.faults.disks.common import (
     replica_folder,
 )
 from harness.faults.nodes.process import How, injection, restart, stop
-from harness.faults.steps.declared_facts import Declared, Declares, Happened
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe, await_recent_acks, isr_lost
 from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionExpr
 from harness.faults.steps.step_context import StepContext
@@ -174,7 +174,7 @@ class Damage(Fault):
         """Whether the broker does not start until the file is restored."""
         return self.by is not None and self.what in CHECKPOINTS
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         return (
             Declared(FactKind.STOPPED, how=Stop(self.how)),
             Declared(FactKind.DISK_DAMAGED, what=self.what),

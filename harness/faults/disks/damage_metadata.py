@@ -26,7 +26,7 @@ from harness.faults.disks.common import (
     replica_folder,
 )
 from harness.faults.nodes.process import How, injection, restart, stop
-from harness.faults.steps.declared_facts import Declared, Declares, Happened
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import IDLE, Probe, await_recent_acks, isr_lost, under_load
 from harness.faults.steps.step import EffectProof, Fault, Injection, NodesExpr, PartitionExpr
 from harness.faults.steps.step_context import StepContext
@@ -105,7 +105,7 @@ class DamageMetadata(Fault):
         if bool(self.of) != (self.what == "partition_metadata"):
             raise BadInput(f"{self.what} {'concerns the whole node: leave out' if self.of else 'needs'} `of`")
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         stopped = Declared(FactKind.STOPPED, how=Stop(self.how))
         damaged = Declared(FactKind.METADATA_DAMAGED, what=self.what)
         # A replica without its partition.metadata is set aside as stray, and the broker fetches another one.

@@ -15,7 +15,7 @@ from harness.faults.disks.common import LogSince
 from harness.faults.nodes.process import restart
 from harness.faults.nodes.rolling_restart import effect_of
 from harness.faults.nodes.terminate import Terminate
-from harness.faults.steps.declared_facts import Declared, Declares, Happened
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import IDLE, under_load
 from harness.faults.steps.step import Action, Done, EffectProof, NodesExpr
 from harness.faults.steps.step_context import StepContext
@@ -48,7 +48,7 @@ class Roll(Action):
     node: NodesExpr = "brokers"
     to: Literal["tested", "start"] = "tested"
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         stopped, _ = self.facts
         return (stopped, Declared(FactKind.UPGRADED, what=self.to))
 

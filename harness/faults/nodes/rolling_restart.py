@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from harness.faults.nodes.kill import Kill
 from harness.faults.nodes.terminate import Terminate
-from harness.faults.steps.declared_facts import Declared, Declares, Happened
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe
 from harness.faults.steps.step import Action, BrokersExpr, Done, EffectProof
 from harness.faults.steps.step_context import StepContext
@@ -33,7 +33,7 @@ class RollingRestart(Action):
     node: BrokersExpr = "brokers"
     how: Literal["terminate", "kill"] = "terminate"
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         how = Stop.KILLED if self.how == "kill" else Stop.CLEANLY
         return (Declared(FactKind.STOPPED, how=how),)
 

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
-from harness.faults.steps.declared_facts import Declared, Declares, Happened
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import named
 from harness.faults.steps.step import Action, Done, EffectProof, TopicRef
 from harness.faults.steps.step_context import StepContext
@@ -31,7 +31,7 @@ class CreatePartitions(Action):
     total: Annotated[int, Range(2, PARTITIONS_MAX)]
     deadline_s: Deadline = 30.0
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         return (Declared(FactKind.PARTITIONS_ADDED, topic=self.topic),)
 
     def validate(self, plan: StepValidation) -> None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from harness.faults.steps.declared_facts import Declared, Declares, Happened
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe, named, with_recent_acks
 from harness.faults.steps.repeat import TIMES_MIN, Repeat
 from harness.faults.steps.step import BrokersExpr, EffectProof, Fault, Injection, TopicRef
@@ -39,7 +39,7 @@ class Reconfigure(Fault):
         """No node is broken."""
         return ""
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         return (Declared(FactKind.CONFIG_TOGGLED, topic=self.topic, config=self.config),)
 
     def validate(self, plan: StepValidation) -> None:  # noqa: ARG002 - the interface of kinds

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from harness.faults.steps.declared_facts import Declared, Declares, Happened
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import named, with_recent_acks
 from harness.faults.steps.step import Action, Done, EffectProof, TopicRef
 from harness.faults.steps.step_context import StepContext
@@ -38,7 +38,7 @@ class RecreateTopic(Action):
     topic: TopicRef
     deadline_s: Deadline = 30.0
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         return (Declared(FactKind.TOPIC_DELETED, topic=self.topic),)
 
     def validate(self, plan: StepValidation) -> None:

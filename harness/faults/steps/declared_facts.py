@@ -16,6 +16,7 @@ class Declared:
     how: of `stopped`; None in the declaration of a class means that it depends on the arguments of the step.
     at_once: over when the step has ended, and not only when the fault is healed.
     of_controllers: while its nodes are not known, it may be about any controller, and about no broker.
+    of_majority: it holds only if its nodes are so many controllers that the others are no majority.
     """
 
     kind: FactKind
@@ -26,6 +27,7 @@ class Declared:
     config: Mapping[str, str] = field(default_factory=dict)
     at_once: bool = False
     of_controllers: bool = False
+    of_majority: bool = False
 
     @property
     def text(self) -> str:
@@ -63,6 +65,8 @@ def bound(declared: Declares, happened: Happened) -> Iterator[Fact]:
     """The facts of a step that ran. A step that failed has not seen what it waited for."""
     for one in declared:
         if one.kind in OBSERVED and (happened.failed or happened.ended_ns is None):
+            continue
+        if one.of_majority and not happened.majority:
             continue
         to_ns = happened.ended_ns if one.at_once else happened.healed_ns
         if one.kind is FactKind.STOPPED and happened.spans:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from harness.faults.steps.declared_facts import NOTHING, Declared, Declares, Happened
+from harness.faults.steps.declared_facts import NOTHING, Declared, Declares
 from harness.faults.steps.step import Action, Done, PartitionExpr, ProducerRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
@@ -98,7 +98,7 @@ class EndTransaction(Action):
     answered: bool = True
     deadline_s: Deadline = 30.0
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         return (Declared(FactKind.TRANSACTION_ENDED, client=self.producer),)
 
     def validate(self, plan: StepValidation) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from harness.clusters import choosing
-from harness.faults.steps.declared_facts import Declares, Happened
+from harness.faults.steps.declared_facts import Declares
 from harness.faults.steps.step_context import StepContext
 from harness.model.facts import OBSERVED
 from harness.model.scenario.scenario import Seconds
@@ -107,7 +107,7 @@ class Kind:
             _check_facts(cls, do)
             _REGISTERED[do] = cls
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - some kinds need it
+    def declared(self) -> Declares:
         """The facts of this step, where they depend on its arguments; of the kinds in `facts`, and of no others."""
         return self.facts
 

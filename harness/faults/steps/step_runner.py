@@ -257,7 +257,7 @@ class _StepRunner:
             controllers=tuple(self.context.cluster.controllers),
             spans=dict(self.context.spans) if isinstance(kind, Action) else {},
         )
-        declared = kind.declared(happened)
+        declared = kind.declared()
         if strangers := {fact.kind for fact in declared} - {fact.kind for fact in kind.facts}:
             raise TypeError(f"{row['do']} has facts that its class does not declare: {sorted(strangers)}")
         row["facts"] = [fact.as_dict() for fact in bound(declared, happened)]

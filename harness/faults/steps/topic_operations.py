@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
 
-from harness.faults.steps.declared_facts import NOTHING, Declared, Declares, Happened
+from harness.faults.steps.declared_facts import NOTHING, Declared, Declares
 from harness.faults.steps.step import Action, Done, PartitionsExpr, TopicRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
@@ -57,7 +57,7 @@ class AlterTopic(Action):
     topic: TopicRef
     config: dict[str, str] = field(default_factory=dict)
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         return (Declared(FactKind.CONFIG_SET, topic=self.topic, config=self.config),)
 
     def validate(self, plan: StepValidation) -> None:

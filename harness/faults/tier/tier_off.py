@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from harness.faults.steps.declared_facts import Declared, Declares, Happened
+from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe, named, with_recent_acks
 from harness.faults.steps.step import EffectProof, Fault, Injection, TopicRef
 from harness.faults.steps.step_context import StepContext
@@ -51,7 +51,7 @@ class TierOff(Fault):
     for_good: bool = False
     settled: bool = False
 
-    def declared(self, happened: Happened) -> Declares:  # noqa: ARG002 - the interface of kinds
+    def declared(self) -> Declares:
         return (Declared(FactKind.TIER_LEFT, topic=self.topic),)
 
     def validate(self, plan: StepValidation) -> None:

@@ -26,7 +26,7 @@ RAN = Happened(started_ns=1, ended_ns=5, healed_ns=9, nodes=(2,), controllers=(1
 
 def facts(do: str, happened: Happened = RAN, **args: Any) -> list[Fact]:
     kind = build_step(Step(do=do, name="s", args=args))
-    return list(bound(kind.declared(happened), happened))
+    return list(bound(kind.declared(), happened))
 
 
 def hows(do: str, **args: Any) -> list[tuple[FactKind, Stop | None]]:

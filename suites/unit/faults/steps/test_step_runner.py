@@ -299,6 +299,6 @@ def test_an_action_that_found_its_work_done_changed_nothing(monkeypatch: pytest.
 
 
 def test_a_fact_that_the_class_does_not_declare_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Act, "declared", lambda self, happened: (Declared(FactKind.QUORUM_LOST),))
+    monkeypatch.setattr(Act, "declared", lambda self: (Declared(FactKind.QUORUM_LOST),))
     with pytest.raises(TypeError, match="act has facts that its class does not declare"):
         run_steps(context_of(), [ACT])
