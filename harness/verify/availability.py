@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from harness.model.facts import FactKind
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case, Place
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.steps import facts_in
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
@@ -181,19 +182,18 @@ def _reads(given: Prepared) -> DataFrame:
 def _latencies(rows: DataFrame) -> Iterator[tuple[int, dict[str, tuple[int, int, int]]]]:
     """Latencies by bundle and window. A request that was open during any fault counts as `during`."""
     during = F.exists("during", lambda w: (F.col("called_ns") <= w["to_ns"]) & (F.col("returned_ns") >= w["from_ns"]))
-    during = F.coalesce(during, F.lit(False))
-    in_window = {"during": during, "before": _inside("before") & ~during, "after": _inside("after") & ~during}
-    took = F.col("returned_ns") - F.col("called_ns")
-    of_window = [
-        figure
-        for window in WINDOWS
-        for figure in (
-            F.count_if(in_window[window]).alias(window),
-            F.percentile_approx(F.when(in_window[window], took), [0.5, 0.99], 1000).alias(f"{window}_ns"),
-        )
-    ]
-    for row in rows.groupBy(BUNDLE).agg(*of_window).collect():
-        yield row[BUNDLE], {window: (row[window], *row[f"{window}_ns"]) for window in WINDOWS if row[window]}
+    took = (F.col("returned_ns") - F.col("called_ns")).alias("took")
+    rows = rows.select(
+        BUNDLE, *WINDOWS, "called_ns", "returned_ns", took, F.coalesce(during, F.lit(False)).alias("hit")
+    )
+    before, after = (F.when(_inside(window), F.lit(window)) for window in ("before", "after"))
+    windows = F.when(F.col("hit"), F.array(F.lit("during"))).otherwise(F.array_compact(F.array(before, after)))
+    timed = rows.select(BUNDLE, "took", F.explode(windows).alias("window")).groupBy(BUNDLE, "window")
+    found: dict[int, dict[str, tuple[int, int, int]]] = defaultdict(dict)
+    for row in timed.agg(F.count("*").alias("n"), F.percentile_approx("took", [0.5, 0.99], 1000).alias("ns")).collect():
+        found[row[BUNDLE]][row["window"]] = (row["n"], *row["ns"])
+    for number, of_window in found.items():
+        yield number, {window: of_window[window] for window in WINDOWS if window in of_window}
 
 
 def _inside(window: str) -> Column:
@@ -210,20 +210,23 @@ def _stalls(ledger: DataFrame) -> DataFrame:
     """
     acked = F.col("outcome") == Outcome.ACKED.value
     acked_ns = F.when(acked, F.col("returned_ns"))
-    buckets = (
-        ledger.where("returned_ns IS NOT NULL")
-        .groupBy(*PLACE, F.floor(F.col("returned_ns") / _BUCKET_NS).alias("bucket"))
-        .agg(F.min(acked_ns).alias("to_ns"), F.max(acked_ns).alias("last"), F.min("called_ns").alias("called"))
+    every = kept(
+        ledger.groupBy(*PLACE, F.floor(F.col("returned_ns") / _BUCKET_NS).alias("bucket")).agg(
+            F.min(acked_ns).alias("to_ns"),
+            F.max(acked_ns).alias("last"),
+            F.min("called_ns").alias("called"),
+            F.max(F.when(~acked, F.col("returned_ns"))).alias("gave_up"),
+        )
     )
+    buckets = every.where("bucket IS NOT NULL")
     in_order = Window.partitionBy(*PLACE).orderBy("bucket")
     earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)
     buckets = buckets.withColumn("gap", F.coalesce(F.count("last").over(earlier), F.lit(0)))
     waited = F.min("called").over(Window.partitionBy(*PLACE, "gap"))
     before = F.last("last", ignorenulls=True).over(earlier)
     between = buckets.select(*PLACE, F.greatest(before, waited).alias("from_ns"), "to_ns").where("to_ns IS NOT NULL")
-    ends = ledger.groupBy(*PLACE).agg(
-        F.coalesce(F.max(F.when(acked, F.col("returned_ns"))), F.min("called_ns")).alias("from_ns"),
-        F.max(F.when(~acked, F.col("returned_ns"))).alias("to_ns"),
+    ends = every.groupBy(*PLACE).agg(
+        F.coalesce(F.max("last"), F.min("called")).alias("from_ns"), F.max("gave_up").alias("to_ns")
     )
     columns = [*PLACE, "from_ns", "to_ns"]
     gaps = between.select(*columns).unionByName(ends.select(*columns))

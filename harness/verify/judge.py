@@ -27,6 +27,7 @@ from harness.verify.engine.counts import counts
 from harness.verify.engine.deduplicate import deduplicate, once_for_all_readers, reclassify_aborted, with_sends
 from harness.verify.engine.findings_table import write_records
 from harness.verify.engine.inputs import Inputs, side_by_side
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, prepare
 from harness.verify.engine.rows import union
 from harness.verify.engine.runs import collected, runs_of
@@ -129,7 +130,7 @@ def _checked(inputs: Inputs, pool: Executor, failed: dict[str, str], progress: P
 
     def rows_of(name: str, check: Check) -> DataFrame | None:
         progress(f"checking {name}")
-        rows = check(inputs).localCheckpoint()
+        rows = kept(check(inputs))
         return None if rows.isEmpty() else rows
 
     checking = {name: pool.submit(rows_of, name, check) for name, check in CHECKS.items()}
@@ -162,9 +163,9 @@ def _deduplicated(
 
 def deduplicated_rows(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows of all checks as the verdict reports them: joined with their sends, excused or not, each defect once."""
-    named = reclassify_aborted(with_sends(rows.localCheckpoint(), given)).localCheckpoint()
-    reported = explained(excused(named, given), given).localCheckpoint()
-    return once_for_all_readers(deduplicate(reported)).localCheckpoint()
+    named = kept(reclassify_aborted(with_sends(kept(rows), given)))
+    reported = kept(explained(excused(named, given), given))
+    return kept(once_for_all_readers(deduplicate(reported)))
 
 
 def _in_one_line(error: Exception) -> str:

@@ -41,7 +41,7 @@ CHECKS: Final[dict[str, Check]] = {
     "aborted_read": lambda of: aborted_read(of.drill),
     "wrong_ack_offset": lambda of: wrong_ack_offset(of.drill),
     "torn_transaction": lambda of: torn_transaction(of.drill),
-    "reordered": lambda of: reordered(of.given),
+    "reordered": lambda of: reordered(of.given, of.drained),
     "corrupt": lambda of: corrupt(of.given),
     "timestamps": lambda of: ill_timed_records(of.drill),
     "timestamp_types": lambda of: wrong_timestamp_type(of.given),

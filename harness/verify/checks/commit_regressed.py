@@ -13,6 +13,7 @@ from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.case import Case
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import BUNDLE, RECORD, frame
@@ -43,7 +44,7 @@ def commit_regressed(drill: Drill) -> DataFrame:
     outcome than the records are a torn transaction.
     """
     given = drill.given
-    commits = _commits(drill).localCheckpoint()
+    commits = kept(_commits(drill))
     asked = frame(given.spark, _QUESTION, [row for n, case in enumerate(given.cases) for row in _questions(n, case)])
     asked = asked.unionByName(_without_offset(given, commits))
     tried = asked.join(commits, _AT).where("called_ns <= answered_ns")

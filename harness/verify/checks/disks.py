@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
 from harness.verify.engine.case import Case
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import found, union
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
@@ -126,7 +127,7 @@ def _lacking(on_disk: DataFrame, copies: DataFrame) -> DataFrame:
         .withColumn("low", F.coalesce("ended", "from"))
         .where(F.col("low") < F.col("end"))
     )
-    return before.unionByName(after.select(*_COPY, "low", (F.col("end") - 1).alias("high"))).localCheckpoint()
+    return kept(before.unionByName(after.select(*_COPY, "low", (F.col("end") - 1).alias("high"))))
 
 
 def _damaged(on_disk: DataFrame) -> DataFrame:

@@ -21,6 +21,7 @@ from harness.model.schemas import Columns
 from harness.verify.checks.tier_retention import Kept, kept_in_tier
 from harness.verify.checks.tier_state import Tier
 from harness.verify.engine.case import Case, Place
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import UNJUDGED, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
@@ -55,7 +56,7 @@ def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
     key = [*PLACE, "sample"]
     each = [*key, "limit"]
     # The most complete copy shows how much there was to keep; a hole in another copy is a replica_divergence.
-    kept = (
+    on_copies = (
         given.batches.join(F.broadcast(samples.select(*each, "start", "tier_end", "until_ms")), PLACE)
         .where("last_offset >= greatest(start, tier_end) AND (until_ms IS NULL OR max_timestamp_ms <= until_ms)")
         .groupBy(*each, "broker")
@@ -70,7 +71,7 @@ def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
     )
     # Where disks were read, a log without any batch keeps nothing.
     on_disk = given.batches.select(BUNDLE).distinct().withColumn("on_disk", F.lit(0).cast("bigint"))
-    judged = samples.join(kept, each, "left").join(F.broadcast(on_disk), BUNDLE, "left")
+    judged = samples.join(on_copies, each, "left").join(F.broadcast(on_disk), BUNDLE, "left")
     judged = judged.withColumns(
         {
             "kept": F.coalesce("kept", "on_disk") + F.col("tier_bytes"),
@@ -80,7 +81,7 @@ def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
     by_size = F.coalesce(F.col("kept") >= F.col("keep_bytes"), F.lit(False))
     by_some_size = F.max(by_size).over(Window.partitionBy(*key))
     judged = judged.withColumn("by_size", by_some_size).where("NOT by_size").drop("by_size")
-    judged = judged.localCheckpoint()  # often empty, and then the ledger is not read
+    judged = kept(judged)  # often empty, and then the ledger is not read
     young = (
         given.ledger.join(F.broadcast(judged.select(*key, "start", "young_ms").distinct()), PLACE)
         .where((F.col("outcome") == Outcome.ACKED.value) & (F.col("offset") < F.col("start")))
@@ -106,7 +107,7 @@ def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
         F.min(unknown).alias("unknown"),
         F.array_join(F.array_sort(F.collect_set(F.col("broker").cast("string"))), ", ").alias("brokers"),
     )
-    places = places.localCheckpoint()
+    places = kept(places)
     sent = given.ledger.where("promised").select(*PLACE, "offset", "stream", "seq")
     sent = sent.join(F.broadcast(places.select(*PLACE, "low", "start")), PLACE)
     sent = _at_acked_offset(sent.where("offset >= low AND offset < start"), given).drop("low", "start")

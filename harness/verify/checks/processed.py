@@ -13,6 +13,7 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.engine.case import Case, place_of
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place, is_committed, is_own_client
 from harness.verify.engine.rows import UNPROCESSED, found, union
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
@@ -45,14 +46,14 @@ def processed(given: Prepared) -> DataFrame:
     load = given.streams.where(~F.col("producer").eqNullSafe(SENTINEL)).select(BUNDLE, "stream")
     inputs = shown.join(reported, PLACE).join(F.broadcast(load), [BUNDLE, "stream"], "left_semi")
     inputs = inputs.select(*_INPUT, "stream", "seq", "reported", "carried").distinct()
-    outputs = _outputs(given, shown, reported).localCheckpoint()
+    outputs = kept(_outputs(given, shown, reported))
     best = outputs.groupBy(*_INPUT).agg(
         F.max("visible").alias("visible"),
         F.max("held").alias("held"),
         F.max("in_txn").alias("in_txn"),
         F.min(F.when(F.col("visible"), F.struct("to_offset", "to"))).alias("first"),
     )
-    each = inputs.join(best, _INPUT, "left").localCheckpoint()
+    each = kept(inputs.join(best, _INPUT, "left"))
     seen, held = F.coalesce("visible", F.lit(False)), F.coalesce("held", F.lit(False))
     missing = each.where((F.col("offset") < F.col("reported")) & ~seen & ~held)
     torn = F.coalesce(F.col("carried") & F.col("in_txn"), F.lit(False))

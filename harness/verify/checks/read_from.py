@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.verify.engine.fingerprints import OFFSET_BITS, offset_bucket
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place, is_committed
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import BUNDLE, PLACE
@@ -27,9 +28,9 @@ def read_from(given: Prepared) -> DataFrame:
     probes = F.broadcast(given.probes.withColumnRenamed("offset", "asked"))
     readers = F.broadcast(given.probes.select(BUNDLE, "reader").distinct())
     seen = given.observations.where("kind = 'live'").join(readers, [BUNDLE, "reader"], "left_semi")
-    seen = seen.select(*_READ, "offset", "stream", "seq", "timestamp_ms").localCheckpoint()
+    seen = kept(seen.select(*_READ, "offset", "stream", "seq", "timestamp_ms"))
     firsts = seen.groupBy(*_READ).agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
-    reads = probes.join(firsts, _READ, "left").where(given.complete).localCheckpoint()
+    reads = kept(probes.join(firsts, _READ, "left").where(given.complete))
     passed = _passed(given, reads)
     return passed.unionByName(_denied(given, reads)).unionByName(_wrongly_returned(seen, probes))
 
@@ -45,7 +46,7 @@ def _passed(given: Prepared, reads: DataFrame) -> DataFrame:
     )
     spans = before.unionByName(behind).where("low < below")
     buckets = F.sequence(F.shiftright("low", OFFSET_BITS), F.shiftright(F.col("below") - 1, OFFSET_BITS))
-    spans = spans.withColumn("bucket", F.explode(buckets)).localCheckpoint()
+    spans = kept(spans.withColumn("bucket", F.explode(buckets)))
     keys = [BUNDLE, "isolation", *PLACE[1:], "bucket"]
     there = given.observations.where("kind = 'drain'").withColumn("bucket", offset_bucket())
     there = there.select(*keys, "offset", "stream", "seq").join(F.broadcast(spans), keys)

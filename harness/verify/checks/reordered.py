@@ -2,36 +2,55 @@
 
 from __future__ import annotations
 
-from pyspark.sql import Column, DataFrame, Window
+from typing import Final
+
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
-from harness.verify.engine.case import UNCOMMITTED
-from harness.verify.engine.prepared import Prepared, is_committed
+from harness.verify.engine.fingerprints import STREAM_BUCKET, place_id, seq_bucket
+from harness.verify.engine.kept import kept
+from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import found
-from harness.verify.engine.tables import BUNDLE, PLACE
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
+
+_LANE: Final = [BUNDLE, "stream", "lane"]  # a stream on one partition; `lane` is `fingerprints.place_id`
 
 
-def reordered(given: Prepared) -> DataFrame:
-    """Records that are below an earlier record of their stream on the same partition.
+def reordered(given: Prepared, drained: DataFrame) -> DataFrame:
+    """Records that are below an earlier record of their stream on the same partition. drained:
+    `fingerprints.drained_buckets`.
 
-    The first of several copies counts: a later copy is a duplicate, not a reordering.
+    The first of several copies counts: a later copy is a duplicate, not a reordering. Where offsets have the same
+    distance from sequence numbers throughout a bucket, its records are in order; only the records of other buckets,
+    and of buckets that begin below the end of an earlier one, are sorted.
     """
-    rows = given.observations.where(_widest_read(given) & F.col("intact") & (F.col("stream") >= 0))
-    rows = rows.select(*PLACE, "offset", "stream", "seq")
-    lane = Window.partitionBy(BUNDLE, "stream", *PLACE[1:]).orderBy("seq", "offset")
-    first = rows.withColumn("again", F.lag("seq").over(lane).eqNullSafe(F.col("seq"))).where("NOT again")
-    before = lane.rowsBetween(Window.unboundedPreceding, -1)
-    ranked = first.withColumn("highest", F.max("offset").over(before)).where("offset < highest")
-    return found(ranked, Kind.REORDERED, other="highest")
+    buckets = drained.where("at_min IS NOT NULL")
+    mixed = (F.col("lane_min") != F.col("lane_max")) | (F.col("shift_min") != F.col("shift_max"))
+    even = buckets.where(~mixed).select(
+        *STREAM_BUCKET, F.col("lane_min").alias("lane"), F.col("at_min").alias("low"), F.col("at_max").alias("high")
+    )
+    firsts = kept(_firsts(given, buckets.where(mixed)))
+    uneven = firsts.groupBy(*STREAM_BUCKET, "lane").agg(F.min("offset").alias("low"), F.max("offset").alias("high"))
+    in_order = Window.partitionBy(*_LANE).orderBy("bucket").rowsBetween(Window.unboundedPreceding, -1)
+    ranges = even.withColumn("even", F.lit(True)).unionByName(uneven.withColumn("even", F.lit(False)))
+    ranges = ranges.withColumn("reached", F.max("high").over(in_order))
+    suspect = kept(ranges.where("NOT even OR low < reached").select(*STREAM_BUCKET, "lane", "even", "reached"))
+    rows = firsts.unionByName(_firsts(given, suspect.where("even"))).join(suspect, [*STREAM_BUCKET, "lane"])
+    before = Window.partitionBy(*_LANE, "bucket").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
+    highest = F.greatest(F.max("offset").over(before), "reached")
+    below = kept(rows.withColumn("highest", highest).where("offset < highest"))
+    named = _compared(given).join(below.select(*RECORD, "lane", "offset", "highest"), [*RECORD, "lane", "offset"])
+    return found(named.select(*PLACE, "offset", "stream", "seq", "highest").distinct(), Kind.REORDERED, other="highest")
 
 
-def _widest_read(given: Prepared) -> Column:
-    """The widest drain of a run; for a run that did not finish, everything that any reader received."""
-    wide = [
-        n
-        for n, case in enumerate(given.cases)
-        if any(read["kind"] == "drain" and read["isolation"] == UNCOMMITTED for read in case.reads)
-    ]
-    wanted = F.when(F.col(BUNDLE).isin(wide), ~is_committed()).otherwise(F.lit(True))
-    return given.drained & (wanted | ~given.complete)
+def _compared(given: Prepared) -> DataFrame:
+    rows = given.observations.where(given.widest_read & F.col("intact") & (F.col("stream") >= 0))
+    return rows.withColumn("lane", place_id())
+
+
+def _firsts(given: Prepared, buckets: DataFrame) -> DataFrame:
+    """The first copy of each record in these buckets."""
+    wanted = F.broadcast(buckets.select(*STREAM_BUCKET))
+    rows = _compared(given).withColumn("bucket", seq_bucket()).join(wanted, STREAM_BUCKET, "left_semi")
+    return rows.groupBy(*STREAM_BUCKET, "lane", "seq").agg(F.min("offset").alias("offset"))

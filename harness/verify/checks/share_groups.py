@@ -14,6 +14,7 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.engine.case import Case, place_of
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import UNSHARED, found, union
 from harness.verify.engine.steps import facts_of, only
@@ -68,7 +69,7 @@ def share_groups(given: Prepared) -> DataFrame:
         ),
     )
     began = answered.groupBy(*_SHARE).agg(F.min("given_ns").alias("began_ns"))
-    each = wanted.join(mine, _GIVEN, "left").join(F.broadcast(began), _SHARE, "left").localCheckpoint()
+    each = kept(wanted.join(mine, _GIVEN, "left").join(F.broadcast(began), _SHARE, "left"))
     times = F.coalesce("times", F.lit(0))
     # A delivery may have stayed in a member's buffer until its lock expired, as long as the group was active.
     expired = F.floor(F.coalesce(F.col("last_ns") - F.col("began_ns"), F.lit(0)) / (F.col("lock_ms") * 10**6))

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.verify.engine.fingerprints import STREAM_BUCKET, seq_bucket, stream_buckets
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, is_committed
 from harness.verify.engine.tables import PLACE, RECORD
 
@@ -26,14 +27,14 @@ class Drill:
     shown: DataFrame
 
 
-def drill(given: Prepared) -> Drill:
-    """Finds the buckets that differ, immediately, and keeps their rows for all checks."""
-    buckets = F.broadcast(stream_buckets(given).localCheckpoint())
-    sent = _among(given.ledger, buckets).localCheckpoint()
+def drill(given: Prepared, drained: DataFrame) -> Drill:
+    """Finds the buckets that differ, immediately, and keeps their rows for all checks. drained:
+    `fingerprints.drained_buckets`."""
+    buckets = F.broadcast(kept(stream_buckets(given, drained)))
+    sent = kept(_among(given.ledger, buckets))
     read = _among(given.observations.where(given.drained), buckets)
-    read = (
-        read.groupBy(*RECORD, *PLACE[1:], "offset")
-        .agg(
+    read = kept(
+        read.groupBy(*RECORD, *PLACE[1:], "offset").agg(
             F.max(is_committed()).alias("rc"),
             F.max(~is_committed()).alias("ru"),
             F.min("intact").alias("intact"),
@@ -41,9 +42,8 @@ def drill(given: Prepared) -> Drill:
             F.min("timestamp_ms").alias("oldest_ms"),
             F.max("timestamp_ms").alias("newest_ms"),
         )
-        .localCheckpoint()
     )
-    shown = read.groupBy(*RECORD).agg(F.max("rc").alias("rc"), F.max("ru").alias("ru")).localCheckpoint()
+    shown = kept(read.groupBy(*RECORD).agg(F.max("rc").alias("rc"), F.max("ru").alias("ru")))
     return Drill(given=given, sent=sent, read=read, shown=shown)
 
 

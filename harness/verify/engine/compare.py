@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.scenario.scenario import SHARE
 from harness.model.schemas import Columns
 from harness.verify.engine.case import Case, place_of
 from harness.verify.engine.fingerprints import OFFSET_BITS, differing, offset_bucket, together
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, is_committed
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
 
@@ -55,12 +56,12 @@ def compare(given: Prepared, prints: DataFrame) -> Compared:
     """Finds the buckets that differ, immediately, and joins their rows. prints: `fingerprints.reader_buckets`."""
     observed = given.observations.where(given.complete)
     prints = prints.where(given.complete)
-    prints_read = together(_turns(given, prints), _READER).localCheckpoint()
-    prints_drained = together(prints.where("kind = 'drain'"), ["isolation"]).localCheckpoint()
-    ranges = _ranges(given, prints_read).localCheckpoint()
-    suspect = F.broadcast(_suspect(ranges, prints_read, prints_drained).localCheckpoint())
-    near = _near(observed, suspect).localCheckpoint()
-    lined = _lined_up(_turns(given, near), near.where("kind = 'drain'"), ranges, suspect).localCheckpoint()
+    prints_read = kept(together(_turns(given, prints), _READER))
+    prints_drained = kept(together(prints.where("kind = 'drain'"), ["isolation"]))
+    ranges = kept(_ranges(given, prints_read))
+    suspect = F.broadcast(kept(_suspect(ranges, prints_read, prints_drained)))
+    near = kept(_near(observed, suspect))
+    lined = kept(_lined_up(_turns(given, near), near.where("kind = 'drain'"), ranges, suspect))
     different = (F.col("stream") != F.col("drain_stream")) | (F.col("seq") != F.col("drain_seq"))
     return Compared(
         given=given,
@@ -70,7 +71,9 @@ def compare(given: Prepared, prints: DataFrame) -> Compared:
         moved=lined.where(
             ~different & ((F.col("oldest") != F.col("drain_epoch")) | (F.col("newest") != F.col("drain_epoch")))
         ),
-        drains=_between_drains(observed.where("kind = 'drain'"), prints_drained).localCheckpoint(),
+        drains=kept(
+            _between_drains(observed.where("kind = 'drain'"), prints_drained.where(_has_uncommitted(given, prints)))
+        ),
     )
 
 
@@ -190,11 +193,17 @@ def _lined_up(read: DataFrame, drained: DataFrame, ranges: DataFrame, suspect: D
     return both.where("stream IS NOT NULL OR within")
 
 
+def _has_uncommitted(given: Prepared, prints: DataFrame) -> Column:
+    """Whether anything was read with read_uncommitted in the run of a row, or should have been by the drain."""
+    found = {row[BUNDLE] for row in prints.where(~is_committed()).select(BUNDLE).distinct().collect()}
+    return F.col(BUNDLE).isin(found | given.drained_uncommitted)
+
+
 def _between_drains(drained: DataFrame, prints: DataFrame) -> DataFrame:
     """Records that read_committed returns and read_uncommitted does not return at the same offset."""
     keys = [*PLACE, "bucket"]
     of = {flag: prints.where(is_committed() if flag else ~is_committed()).drop("isolation") for flag in (True, False)}
-    suspect = F.broadcast(differing(of[True], of[False], keys).localCheckpoint())
+    suspect = F.broadcast(kept(differing(of[True], of[False], keys)))
     rows = drained.withColumn("bucket", offset_bucket()).join(suspect, keys, "left_semi")
     sides = {
         flag: rows.where(is_committed() if flag else ~is_committed())

@@ -40,7 +40,7 @@ def offset_bucket() -> Column:
 
 def fingerprint(prefix: str, among: Column, identity: Column | None = None) -> list[Column]:
     """Count, exclusive or and sum over the hashes of those rows of a group for which `among` holds."""
-    whole = F.xxhash64("stream", "seq", "topic", "topic_id", "partition", "offset")
+    whole = F.xxhash64("stream", "seq", place_id(), "offset")
     counted = F.when(among, whole if identity is None else identity)
     return [
         F.count(counted).alias(f"{prefix}_n"),
@@ -62,18 +62,47 @@ def ill_timed(timestamp_ms: str) -> Column:
     return early | (at > F.ceil(F.col("due_to_ns") / 10**6) + CLOCKS_MS)
 
 
-def _times(among: Column) -> list[Column]:
+def _times(prefix: str, among: Column) -> Column:
     """The sequence numbers and timestamps of the rows as one number."""
-    return [F.coalesce(F.bit_xor(F.when(among, F.xxhash64("seq", "timestamp_ms"))), F.lit(0)).alias("times")]
+    numbers = F.bit_xor(F.when(among, F.xxhash64("seq", "timestamp_ms")))
+    return F.coalesce(numbers, F.lit(0)).alias(f"{prefix}_times")
 
 
-def stream_buckets(given: Prepared) -> DataFrame:
+def place_id() -> Column:
+    """A topic-partition as one number, which is much cheaper to compare and to aggregate than its names."""
+    return F.xxhash64(*PLACE[1:])
+
+
+def drained_buckets(given: Prepared) -> DataFrame:
+    """What the drain returned, by bucket of sequence numbers. `lane`, `shift`, `low`, `high`: the smallest and largest
+    place, difference of offset and sequence number, and offset of the records that `reordered` compares."""
+    compared = given.widest_read & F.col("intact") & (F.col("stream") >= 0)
+    ordered = {"lane": place_id(), "shift": F.col("offset") - F.col("seq"), "at": F.col("offset")}
+    rows = given.observations.where(given.drained).groupBy(BUNDLE, "stream", seq_bucket().alias("bucket"))
+    return rows.agg(
+        *fingerprint("rc", is_committed()),
+        *fingerprint("ru", ~is_committed()),
+        F.max(~F.col("intact")).alias("damaged"),
+        F.min("timestamp_ms").alias("oldest_ms"),
+        F.max("timestamp_ms").alias("newest_ms"),
+        _times("rc", is_committed()),
+        _times("ru", ~is_committed()),
+        *[
+            limit(F.when(compared, value)).alias(f"{name}_{end}")
+            for name, value in ordered.items()
+            for end, limit in (("min", F.min), ("max", F.max))
+        ],
+    )
+
+
+def stream_buckets(given: Prepared, read: DataFrame) -> DataFrame:
     """Buckets of sequence numbers in which the drain does not return exactly the promised records at their places.
+    read: `drained_buckets`.
 
-    read_committed is compared with acknowledged records outside aborted or unknown transactions, read_uncommitted with
-    all acknowledged ones. Always included are buckets with acknowledgements without an offset, with transactions of
-    unknown outcome (their parts must agree), and with timestamps outside the time of their sends, or other than
-    reported.
+    read_committed is compared with acknowledged records outside aborted or unknown transactions, read_uncommitted, if
+    the drain returned anything with it, with all acknowledged ones. Always included are buckets with acknowledgements
+    without an offset, with transactions of unknown outcome (their parts must agree), and with timestamps outside the
+    time of their sends, or other than reported.
     """
     reported = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull()
     without_offset = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNull()
@@ -83,25 +112,25 @@ def stream_buckets(given: Prepared) -> DataFrame:
         *fingerprint("ru", reported),
         F.max(without_offset | undecided).alias("always"),
         F.min(F.when(reported, F.col("timestamp_ms").isNotNull())).alias("exact"),
-        *_times(reported),
+        _times("rc", reported & F.col("promised")),
+        _times("ru", reported),
         F.min(F.when(reported, F.col("due_from_ns"))).alias("due_from_ns"),
         F.max(F.when(reported, F.col("due_to_ns"))).alias("due_to_ns"),
     )
-    drained = given.observations.where(given.drained)
-    read = drained.groupBy(BUNDLE, "stream", seq_bucket().alias("bucket")).agg(
-        *fingerprint("rc", is_committed()),
-        *fingerprint("ru", ~is_committed()),
-        F.max(~F.col("intact")).alias("damaged"),
-        F.min("timestamp_ms").alias("oldest_ms"),
-        F.max("timestamp_ms").alias("newest_ms"),
-        *_times(~is_committed()),
-    )
-    joined = sent.alias("left").join(read.alias("right"), STREAM_BUCKET, "full_outer")
-    kept = _differ("rc") | _differ("ru") | F.coalesce("always", F.lit(False)) | F.coalesce("damaged", F.lit(False))
+    wide = F.broadcast(read.where("ru_n > 0").select(BUNDLE, F.lit(True).alias("wide")).distinct())
+    joined = sent.alias("left").join(read.alias("right"), STREAM_BUCKET, "full_outer").join(wide, BUNDLE, "left")
+    is_wide = F.coalesce("wide", F.lit(False))
+    kept = _differ("rc") | (is_wide & _differ("ru")) | F.coalesce("always", F.lit(False))
+    kept |= F.coalesce("damaged", F.lit(False))
     kept |= F.coalesce(ill_timed("oldest_ms"), F.lit(False))
     kept |= F.coalesce(ill_timed("newest_ms"), F.lit(False))
-    kept |= F.coalesce(F.col("exact") & (F.col("left.times") != F.col("right.times")), F.lit(False))
+    other_times = F.when(is_wide, _other_times("ru")).otherwise(_other_times("rc"))
+    kept |= F.coalesce(F.col("exact") & other_times, F.lit(False))
     return joined.where(kept).select(*STREAM_BUCKET)
+
+
+def _other_times(prefix: str) -> Column:
+    return F.col(f"left.{prefix}_times") != F.col(f"right.{prefix}_times")
 
 
 def reader_buckets(observations: DataFrame) -> DataFrame:

@@ -12,7 +12,8 @@ from pyspark.sql import DataFrame, SparkSession
 from harness.verify.checks.tier_state import Tier, tiers_of
 from harness.verify.engine.bucket_rows import Drill, drill
 from harness.verify.engine.compare import Compared, compare
-from harness.verify.engine.fingerprints import reader_buckets
+from harness.verify.engine.fingerprints import drained_buckets, reader_buckets
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 
 # Spark plans a query on one thread, and planning is most of the work: so two queries run at a time.
@@ -26,8 +27,9 @@ class Inputs:
     def __init__(self, given: Prepared, pool: Executor) -> None:
         self.given = given
         self._tiers = pool.submit(tiers_of, given)
-        self._read = pool.submit(lambda: reader_buckets(given.observations).localCheckpoint())
-        self._drill = pool.submit(drill, given)
+        self._read = pool.submit(lambda: kept(reader_buckets(given.observations)))
+        self._drained = pool.submit(lambda: kept(drained_buckets(given)))
+        self._drill = pool.submit(lambda: drill(given, self.drained))
         self._compared = pool.submit(lambda: compare(given, self.read))
 
     @property
@@ -39,6 +41,11 @@ class Inputs:
     def read(self) -> DataFrame:
         """`fingerprints.reader_buckets`: the only pass over all observations."""
         return self._read.result()
+
+    @property
+    def drained(self) -> DataFrame:
+        """`fingerprints.drained_buckets`: one pass over what the drain returned."""
+        return self._drained.result()
 
     @property
     def drill(self) -> Drill:

@@ -13,7 +13,8 @@ from pyspark.sql import functions as F
 from harness.model.contract.contract import APPEND_TIME
 from harness.model.outcome import JAVA_CLIENTS, Outcome, TxnOutcome
 from harness.model.schemas import Columns
-from harness.verify.engine.case import COMMITTED, Case, places_of
+from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, places_of
+from harness.verify.engine.kept import kept
 from harness.verify.engine.tables import BUNDLE, PLACE, Frames, frame
 from harness.verify.excuses.topics_deleted import with_deletions
 
@@ -73,11 +74,26 @@ class Prepared:
         received."""
         return (F.col("kind") == "drain") | ~self.complete
 
+    @property
+    def drained_uncommitted(self) -> set[int]:
+        """Bundles of runs with a drain with read_uncommitted."""
+        return {
+            n
+            for n, case in enumerate(self.cases)
+            if any(read["kind"] == "drain" and read["isolation"] == UNCOMMITTED for read in case.reads)
+        }
+
+    @property
+    def widest_read(self) -> Column:
+        """Those of the observations in `drained` that show the most: of two drains the one with read_uncommitted."""
+        wanted = F.when(F.col(BUNDLE).isin(self.drained_uncommitted), ~is_committed()).otherwise(F.lit(True))
+        return self.drained & (wanted | ~self.complete)
+
 
 def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepared:
     """Joins the tables with each other; computes nothing yet."""
     transactions = frames["transactions"]
-    streams = _streams(frames["reservations"], frames["ledger"]).localCheckpoint()
+    streams = kept(_streams(frames["reservations"], frames["ledger"]))
     ledger = with_deletions(_ledger(frames["ledger"], transactions), spark, cases)
     return Prepared(
         spark=spark,
@@ -179,10 +195,12 @@ def _streams(reservations: DataFrame, ledger: DataFrame) -> DataFrame:
             F.max("client").alias("client"),
         )
     )
-    sent = ledger.groupBy(BUNDLE, "stream").agg(
-        *[F.max(c).alias(f"_{c}") for c in ("topic", "topic_id", "partition")],
-        (F.max("seq") + 1).alias("_end_seq"),
-        F.count("*").alias("rows"),
+    # By place first, because for the largest of many strings Spark would sort all rows.
+    sent = ledger.groupBy(BUNDLE, "stream", *PLACE[1:]).agg(F.max("seq").alias("last"), F.count("*").alias("rows"))
+    sent = sent.groupBy(BUNDLE, "stream").agg(
+        *[F.max(c).alias(f"_{c}") for c in PLACE[1:]],
+        (F.max("last") + 1).alias("_end_seq"),
+        F.sum("rows").alias("rows"),
     )
     both = reserved.join(sent, [BUNDLE, "stream"], "full_outer")
     return both.select(

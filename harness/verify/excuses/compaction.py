@@ -20,6 +20,7 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.engine.case import Case
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, is_committed
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 from harness.verify.excuses.config_history import compacted_until, config_history
@@ -77,7 +78,7 @@ def compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
     divergence = F.col("kind") == Kind.REPLICA_DIVERGENCE.value
     possible = F.col("kind").isin([kind.value for kind in _KINDS]) & (~divergence | F.col("reason").isin(*_LACKING))
     possible &= ~F.col("reason").eqNullSafe(_WRITTEN_AGAIN)
-    joined = joined.withColumn("why", F.when(possible & F.col("excused_by").isNull(), why)).localCheckpoint()
+    joined = kept(joined.withColumn("why", F.when(possible & F.col("excused_by").isNull(), why)))
     perhaps = joined.where("why IS NOT NULL")
     taken = not_cleaned(perhaps, given, compacted).withColumn("excused_by", F.when(~F.col("uncleaned"), F.col("why")))
     return joined.where("why IS NULL").select(*rows.columns).unionByName(taken.select(*rows.columns))

@@ -21,6 +21,7 @@ from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
 from harness.verify.engine.case import NO_BROKER, Case, place_of
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, is_committed
 from harness.verify.engine.rows import union
 from harness.verify.engine.steps import facts_in
@@ -49,8 +50,8 @@ def not_cleaned(rows: DataFrame, given: Prepared, topics: DataFrame) -> DataFram
     """
     by_reader = (F.col("kind") == Kind.SKIPPED_READ.value) & ~_of_the_drain()
     lacking_copy = F.when(by_reader, F.lit(_ANY)).when(F.col("extra"), F.lit(LEADERS)).otherwise(F.col("copy"))
-    rows = rows.withColumns({"lacking_copy": lacking_copy, "at": F.coalesce("offset", F.lit(-1))}).localCheckpoint()
-    reported = _reported_twice(rows, given, topics).localCheckpoint()
+    rows = kept(rows.withColumns({"lacking_copy": lacking_copy, "at": F.coalesce("offset", F.lit(-1))}))
+    reported = kept(_reported_twice(rows, given, topics))
     disks = frame(
         given.spark, _DISKS, [(n, *row) for n, case in enumerate(given.cases) for row in _disks_of_copies(case)]
     )

@@ -1,0 +1,25 @@
+"""Results that are computed once and used by several plans."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+
+# Most results have few rows or none, because they are what differs.
+_FEW: Final = 1000
+
+
+def kept(rows: DataFrame) -> DataFrame:
+    """The same rows, computed now. Few rows become constants of the plans that use them.
+
+    The optimizer knows how many constants there are, which it never knows of a checkpoint: it broadcasts them without
+    a shuffle, and removes everything that depends on an empty frame before anything is planned.
+    """
+    computed = rows.localCheckpoint(eager=False)
+    # The first job also computes the partitions that it does not need, because of the checkpoint.
+    first = computed._jdf.limit(_FEW + 1).collectAsList()
+    if first.size() > _FEW:
+        return computed
+    spark = rows.sparkSession
+    return DataFrame(spark._jsparkSession.createDataFrame(first, computed._jdf.schema()), spark)
