@@ -51,13 +51,14 @@ def disks(given: Prepared) -> DataFrame:
     """Batches below the high watermark that differ, are missing on a replica, leave a hole, or fail their CRC."""
     copies = frame(given.spark, _COPIES, [row for n, case in enumerate(given.cases) for row in _copies(n, case)])
     read = given.batches.select(BUNDLE, "broker").distinct()  # disks that were not read prove nothing
-    on_disk = given.batches.join(F.broadcast(copies), _COPY).where("base_offset < end AND last_offset >= start")
+    on_disk = given.batches.select(*_COPY, "base_offset", "crc_ok", *_SAME).join(F.broadcast(copies), _COPY)
+    on_disk = kept(on_disk.where("base_offset < end AND last_offset >= start"))
     first = on_disk.groupBy(*_COPY).agg(F.min("base_offset").alias("first"))
     copies = copies.join(read, [BUNDLE, "broker"]).join(first, _COPY, "left")
     # Where retention is active, the first remaining batch shows how far it went; it may have deleted all.
     moved = F.when(F.col("first").isNull(), F.col("end")).otherwise(F.greatest("start", "first"))
     copies = copies.withColumn("from", F.when(F.col("moving"), moved).otherwise(F.col("start")))
-    copies = copies.where(F.col("from") < F.col("end"))
+    copies = kept(copies.where(F.col("from") < F.col("end")))
     compared = on_disk.join(F.broadcast(copies.select(*_COPY)), _COPY, "left_semi")
     common = copies.groupBy(*PLACE).agg(
         F.max("from").alias("common_from"), F.min("end").alias("common_end"), F.count("*").alias("copies")

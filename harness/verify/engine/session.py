@@ -51,6 +51,8 @@ _ALWAYS: Final = {
     # constraints on columns that they no longer have.
     "spark.sql.constraintPropagation.enabled": "false",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Spark keeps the compiled code of 100 stages. The checks have more, so that every judgement compiled all of them.
+    "spark.sql.codegen.cache.maxEntries": "2000",
 }
 
 
