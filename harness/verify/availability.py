@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.facts import FactKind
@@ -22,13 +22,13 @@ from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.steps import facts_in
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
+from harness.verify.engine.windows import WINDOWS, within
 
 STALL_S: Final = 0.5  # shorter gaps are a client's batches
 _BUCKET_NS: Final = 10**8
 _NS: Final = 10**9
 BETWEEN: Final = "between faults"
 _OF_TIER: Final = (FactKind.TIER_UNAVAILABLE, FactKind.TIER_SLOW, FactKind.TIER_LEFT)
-WINDOWS: Final = ("before", "during", "after")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +55,13 @@ class Waits:
     commits: list[Stall] = field(default_factory=list)
 
 
-def waits(given: Prepared, windows: DataFrame) -> list[Waits]:
-    """The waiting times of each bundle. `windows`: arrays of spans (from_ns, to_ns) by name, one row for each
-    bundle."""
+def waits(given: Prepared) -> list[Waits]:
+    """The waiting times of each bundle."""
     found = [Waits() for _ in given.cases]
     acked = given.ledger.where(F.col("outcome") == Outcome.ACKED.value)
-    for number, latencies in _latencies(acked.join(windows, BUNDLE)):
+    for number, latencies in _latencies(acked.join(given.windows, BUNDLE)):
         found[number].acks = latencies
-    for number, latencies in _latencies(_reads(given).join(windows, BUNDLE)):
+    for number, latencies in _latencies(_reads(given).join(given.windows, BUNDLE)):
         found[number].reads = latencies
     for row in _stalls(given.ledger).collect():
         found[row[BUNDLE]].stalls.append(_stall(row))
@@ -183,22 +182,17 @@ def _latencies(rows: DataFrame) -> Iterator[tuple[int, dict[str, tuple[int, int,
     """Latencies by bundle and window. A request that was open during any fault counts as `during`."""
     during = F.exists("during", lambda w: (F.col("called_ns") <= w["to_ns"]) & (F.col("returned_ns") >= w["from_ns"]))
     took = (F.col("returned_ns") - F.col("called_ns")).alias("took")
-    rows = rows.select(
-        BUNDLE, *WINDOWS, "called_ns", "returned_ns", took, F.coalesce(during, F.lit(False)).alias("hit")
+    before, after = (
+        F.when(within(window, "called_ns", "returned_ns"), F.lit(window)) for window in ("before", "after")
     )
-    before, after = (F.when(_inside(window), F.lit(window)) for window in ("before", "after"))
-    windows = F.when(F.col("hit"), F.array(F.lit("during"))).otherwise(F.array_compact(F.array(before, after)))
-    timed = rows.select(BUNDLE, "took", F.explode(windows).alias("window")).groupBy(BUNDLE, "window")
+    during = F.coalesce(during, F.lit(False))
+    windows = F.when(during, F.array(F.lit("during"))).otherwise(F.array_compact(F.array(before, after)))
+    timed = rows.select(BUNDLE, took, F.explode(windows).alias("window")).groupBy(BUNDLE, "window")
     found: dict[int, dict[str, tuple[int, int, int]]] = defaultdict(dict)
     for row in timed.agg(F.count("*").alias("n"), F.percentile_approx("took", [0.5, 0.99], 1000).alias("ns")).collect():
         found[row[BUNDLE]][row["window"]] = (row["n"], *row["ns"])
     for number, of_window in found.items():
         yield number, {window: of_window[window] for window in WINDOWS if window in of_window}
-
-
-def _inside(window: str) -> Column:
-    inside = F.exists(window, lambda w: (F.col("called_ns") >= w["from_ns"]) & (F.col("returned_ns") <= w["to_ns"]))
-    return F.coalesce(inside, F.lit(False))
 
 
 def _stalls(ledger: DataFrame) -> DataFrame:

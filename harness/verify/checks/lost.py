@@ -8,6 +8,7 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.verify.engine.bucket_rows import Drill
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place
 from harness.verify.engine.rows import NOT_READ, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
@@ -68,9 +69,13 @@ def beyond_every_log(drill: Drill) -> DataFrame:
     Needs no read, so it also holds for a run that did not finish. A record that is below, at another offset than the
     acknowledged one, is a wrong_ack_offset.
     """
-    rows = at_place(drill.given.ledger.where("promised"), drill.given.places)
-    beyond = rows.where(_is_beyond())
-    below = at_place(drill.read, drill.given.places).where("offset < log_end").select(*RECORD)
+    given = drill.given
+    # A log that ends above all promised records of its partition lacks none of them.
+    reached = given.sent.groupBy(*PLACE).agg(F.max("promised_to").alias("promised_to"))
+    short = kept(at_place(reached, given.places).where("promised_to >= log_end").select(*PLACE))
+    rows = given.ledger.where("promised").join(F.broadcast(short), PLACE, "left_semi")
+    beyond = at_place(rows, given.places).where(_is_beyond())
+    below = at_place(drill.read, given.places).where("offset < log_end").select(*RECORD)
     return found(beyond.join(below, RECORD, "left_anti"), Kind.LOST, "beyond_every_log")
 
 

@@ -14,9 +14,9 @@ from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.engine.case import Case, place_of
 from harness.verify.engine.kept import kept
-from harness.verify.engine.prepared import Prepared, at_place, is_committed, is_own_client
+from harness.verify.engine.prepared import Prepared, at_place, is_own_client
 from harness.verify.engine.rows import UNPROCESSED, found, union
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_committed
 
 _BY: Final = [BUNDLE, "processor"]
 _INPUT: Final = [*_BY, "topic", "topic_id", "partition", "offset"]

@@ -14,9 +14,9 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.verify.engine.fingerprints import OFFSET_BITS, offset_bucket
 from harness.verify.engine.kept import kept
-from harness.verify.engine.prepared import Prepared, at_place, is_committed
+from harness.verify.engine.prepared import Prepared, at_place
 from harness.verify.engine.rows import found
-from harness.verify.engine.tables import BUNDLE, PLACE
+from harness.verify.engine.tables import BUNDLE, PLACE, is_committed
 
 DENIED: Final = "denied"  # the reason of findings where a leader calls an offset out of range
 _READ: Final = [BUNDLE, "reader", "session", "isolation", *PLACE[1:]]

@@ -7,8 +7,9 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.verify.engine.compare import Compared
-from harness.verify.engine.prepared import at_place, is_committed
+from harness.verify.engine.prepared import at_place
 from harness.verify.engine.rows import found
+from harness.verify.engine.tables import is_committed
 
 
 def replica_divergence(compared: Compared) -> DataFrame:

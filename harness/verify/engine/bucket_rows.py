@@ -9,8 +9,8 @@ from pyspark.sql import functions as F
 
 from harness.verify.engine.fingerprints import STREAM_BUCKET, seq_bucket, stream_buckets
 from harness.verify.engine.kept import kept
-from harness.verify.engine.prepared import Prepared, is_committed
-from harness.verify.engine.tables import PLACE, RECORD
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.tables import PLACE, RECORD, is_committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

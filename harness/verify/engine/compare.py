@@ -14,8 +14,8 @@ from harness.model.schemas import Columns
 from harness.verify.engine.case import Case, place_of
 from harness.verify.engine.fingerprints import OFFSET_BITS, differing, offset_bucket, together
 from harness.verify.engine.kept import kept
-from harness.verify.engine.prepared import Prepared, is_committed
-from harness.verify.engine.tables import BUNDLE, PLACE, frame
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.tables import BUNDLE, PLACE, frame, is_committed
 
 # `turn` is the session of a live reader; -1 = the whole read of a replica, or all sessions of a group together.
 _READER: Final = ["kind", "reader", "turn", "isolation"]

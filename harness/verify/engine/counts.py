@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.outcome import Outcome, TxnOutcome
-from harness.model.schemas import Columns
 from harness.verify.availability import Waits, waits
 from harness.verify.checks.redelivered import missed, redelivered
 from harness.verify.checks.tier_coverage import reads_of_the_tier
-from harness.verify.engine.case import Case, Place
+from harness.verify.engine.case import Place
 from harness.verify.engine.inputs import Inputs
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import union
-from harness.verify.engine.tables import BUNDLE, PLACE, frame
+from harness.verify.engine.tables import BUNDLE, PLACE
+from harness.verify.engine.windows import WINDOWS, within
 from harness.verify.excuses.read_uncommitted import shown_undecided
 from harness.verify.excuses.tier_objects_deleted import answerable
-
-_WINDOWS: Final[Columns] = {"window": "string", "from_ns": "int64", "to_ns": "int64"}
 
 
 @dataclass(slots=True)
@@ -63,11 +60,10 @@ def counts(inputs: Inputs) -> list[Counts]:
     """The figures of each bundle."""
     given = inputs.given
     out = [Counts() for _ in given.cases]
-    windows = F.broadcast(_by_window(given))
-    for row in _sent(given, windows).collect():
+    for row in _sent(given).collect():
         figures = {k: v for k, v in row.asDict().items() if k not in PLACE}
         out[row[BUNDLE]].sent[row["topic"], row["topic_id"], row["partition"]] = figures
-    for number, waited in enumerate(waits(given, windows)):
+    for number, waited in enumerate(waits(given)):
         out[number].waits = waited
     _count_reads(inputs.read, out)
     for number, read in reads_of_the_tier(given).items():
@@ -82,8 +78,8 @@ def counts(inputs: Inputs) -> list[Counts]:
     refused = questions.where("error IS NOT NULL").groupBy(*PLACE)
     for row in refused.agg(F.count("*").alias("n"), F.max("error").alias("error")).collect():
         out[row[BUNDLE]].unanswered[row["topic"], row["topic_id"], row["partition"]] = row["n"], row["error"]
-    _count_ends(given, windows, out)
-    _count_commits(given, windows, out)
+    _count_ends(given, out)
+    _count_commits(given, out)
     for row in given.streams.where("producer IS NULL OR rows != sent_seq").collect():
         out[row[BUNDLE]].streams.append(row.asDict())
     reserved = given.streams.where("producer IS NOT NULL").groupBy(BUNDLE, "producer")
@@ -107,10 +103,10 @@ def _count_reads(read: DataFrame, out: list[Counts]) -> None:
             counts_of.seen[row["reader"], place] = row["highest"]
 
 
-def _count_ends(given: Prepared, windows: DataFrame, out: list[Counts]) -> None:
+def _count_ends(given: Prepared, out: list[Counts]) -> None:
     """A transaction ended after the faults if its end was acknowledged then."""
-    rows = given.transactions.join(windows, BUNDLE, "left")
-    after = _within("after", "ended_ns") & (F.col("outcome") == TxnOutcome.COMMITTED.value)
+    rows = given.transactions.join(given.windows, BUNDLE, "left")
+    after = within("after", "ended_ns", "ended_ns") & (F.col("outcome") == TxnOutcome.COMMITTED.value)
     for row in rows.groupBy(BUNDLE, "producer", "outcome").agg(F.count("*"), F.count_if(after)).collect():
         bundle, producer, outcome, count, count_after = row
         figures = out[bundle].ends.setdefault(producer, dict.fromkeys(["after", *TxnOutcome], 0))
@@ -118,12 +114,12 @@ def _count_ends(given: Prepared, windows: DataFrame, out: list[Counts]) -> None:
         figures[outcome] = figures.get(outcome, 0) + count
 
 
-def _count_commits(given: Prepared, windows: DataFrame, out: list[Counts]) -> None:
+def _count_commits(given: Prepared, out: list[Counts]) -> None:
     committed = [BUNDLE, "group", "outcome", "returned_ns"]
     # share groups acknowledge record by record
     answers = given.deliveries.where("outcome IS NOT NULL").select(*committed)
-    rows = given.offset_commits.select(*committed).unionByName(answers).join(windows, BUNDLE, "left")
-    after = _within("after", "returned_ns")
+    rows = given.offset_commits.select(*committed).unionByName(answers).join(given.windows, BUNDLE, "left")
+    after = within("after", "returned_ns", "returned_ns")
     for row in rows.groupBy(BUNDLE, "group", "outcome").agg(F.count("*"), F.count_if(after)).collect():
         bundle, group, outcome, count, count_after = row
         figures = out[bundle].commits.setdefault(group, {"acked": 0, "after": 0})
@@ -132,35 +128,8 @@ def _count_commits(given: Prepared, windows: DataFrame, out: list[Counts]) -> No
             figures["after"] += count_after
 
 
-def _sent(given: Prepared, windows: DataFrame) -> DataFrame:
-    acked = F.col("outcome") == Outcome.ACKED.value
-    rows = given.ledger.join(windows, BUNDLE, "left")
-    return rows.groupBy(*PLACE).agg(
-        F.count("*").alias("attempted"),
-        F.count_if(acked).alias("acked"),
-        F.count_if(F.col("promised")).alias("promised"),
-        F.count_if(F.col("outcome") == Outcome.REFUSED.value).alias("refused"),
-        F.count_if(F.col("outcome") == Outcome.UNKNOWN.value).alias("unknown"),
-        F.min(F.when(F.col("promised") & _within("after", "called_ns"), F.col("offset"))).alias("offset_after"),
-        *[F.count_if(acked & _within(window, "returned_ns")).alias(window) for window in ("before", "during", "after")],
+def _sent(given: Prepared) -> DataFrame:
+    figures = ("attempted", "acked", "promised", "refused", "unknown", *WINDOWS)
+    return given.sent.groupBy(*PLACE).agg(
+        *[F.sum(figure).alias(figure) for figure in figures], F.min("offset_after").alias("offset_after")
     )
-
-
-def _by_window(given: Prepared) -> DataFrame:
-    """The spans of each window as arrays, one row for each bundle."""
-    windows = frame(given.spark, _WINDOWS, [row for n, case in enumerate(given.cases) for row in _windows(n, case)])
-    nested = windows.groupBy(BUNDLE, "window").agg(F.collect_list(F.struct("from_ns", "to_ns")).alias("spans"))
-    return nested.groupBy(BUNDLE).pivot("window", ["before", "during", "after"]).agg(F.first("spans"))
-
-
-def _within(window: str, time: str) -> Column:
-    """Whether a time is in any span of a window. Null-safe, because a run may lack a window."""
-    inside = F.exists(window, lambda w: (F.col(time) >= w["from_ns"]) & (F.col(time) <= w["to_ns"]))
-    return F.coalesce(inside, F.lit(False))
-
-
-def _windows(number: int, case: Case) -> list[tuple[Any, ...]]:
-    given = case.run.get("windows") or {}
-    spans: list[tuple[str, Sequence[int]]] = [("during", span) for span in given.get("during") or []]
-    spans += [(name, given[name]) for name in ("before", "after") if given.get(name)]
-    return [(number, name, span[0], span[1]) for name, span in spans]

@@ -10,14 +10,17 @@ from __future__ import annotations
 
 from functools import reduce
 from operator import or_
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.outcome import Outcome, TxnOutcome
-from harness.verify.engine.prepared import Prepared, is_committed
-from harness.verify.engine.tables import BUNDLE, PLACE
+from harness.verify.engine.tables import BUNDLE, PLACE, is_committed
+from harness.verify.engine.windows import WINDOWS, within
+
+if TYPE_CHECKING:
+    from harness.verify.engine.prepared import Prepared
 
 # Buckets of 1,024 sequence numbers; of 256 offsets, because readers start and stop within one.
 _SEQ_BITS: Final = 10
@@ -62,10 +65,10 @@ def ill_timed(timestamp_ms: str) -> Column:
     return early | (at > F.ceil(F.col("due_to_ns") / 10**6) + CLOCKS_MS)
 
 
-def _times(prefix: str, among: Column) -> Column:
+def _times(prefix: str, among: Column) -> list[Column]:
     """The sequence numbers and timestamps of the rows as one number."""
     numbers = F.bit_xor(F.when(among, F.xxhash64("seq", "timestamp_ms")))
-    return F.coalesce(numbers, F.lit(0)).alias(f"{prefix}_times")
+    return [F.coalesce(numbers, F.lit(0)).alias(f"{prefix}_times")]
 
 
 def place_id() -> Column:
@@ -73,9 +76,37 @@ def place_id() -> Column:
     return F.xxhash64(*PLACE[1:])
 
 
+def ledger_buckets(ledger: DataFrame, windows: DataFrame) -> DataFrame:
+    """The ledger by stream, place and bucket of sequence numbers: all that is needed of records without a defect."""
+    acked = F.col("outcome") == Outcome.ACKED.value
+    reported = acked & F.col("offset").isNotNull()
+    promised = reported & F.col("promised")
+    undecided = F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)
+    rows = ledger.join(windows, BUNDLE, "left")
+    return rows.groupBy(BUNDLE, "stream", *PLACE[1:], seq_bucket().alias("bucket")).agg(
+        *fingerprint("rc", promised),
+        *fingerprint("ru", reported),
+        F.max((acked & F.col("offset").isNull()) | undecided).alias("always"),
+        F.min(F.when(reported, F.col("timestamp_ms").isNotNull())).alias("exact"),
+        *_times("rc", promised),
+        *_times("ru", reported),
+        F.min(F.when(reported, F.col("due_from_ns"))).alias("due_from_ns"),
+        F.max(F.when(reported, F.col("due_to_ns"))).alias("due_to_ns"),
+        F.max("seq").alias("last_seq"),
+        F.count("*").alias("attempted"),
+        F.count_if(acked).alias("acked"),
+        F.count_if("promised").alias("promised"),
+        F.count_if(F.col("outcome") == Outcome.REFUSED.value).alias("refused"),
+        F.count_if(F.col("outcome") == Outcome.UNKNOWN.value).alias("unknown"),
+        F.max(F.when(promised, F.col("offset"))).alias("promised_to"),
+        F.min(F.when(promised & within("after", "called_ns", "called_ns"), F.col("offset"))).alias("offset_after"),
+        *[F.count_if(acked & within(window, "returned_ns", "returned_ns")).alias(window) for window in WINDOWS],
+    )
+
+
 def drained_buckets(given: Prepared) -> DataFrame:
-    """What the drain returned, by bucket of sequence numbers. `lane`, `shift`, `low`, `high`: the smallest and largest
-    place, difference of offset and sequence number, and offset of the records that `reordered` compares."""
+    """The records that the drain returned, by bucket of sequence numbers. `lane`, `shift`, `at`: the smallest and
+    largest place, difference of offset and sequence number, and offset of the records that `reordered` compares."""
     compared = given.widest_read & F.col("intact") & (F.col("stream") >= 0)
     ordered = {"lane": place_id(), "shift": F.col("offset") - F.col("seq"), "at": F.col("offset")}
     rows = given.observations.where(given.drained).groupBy(BUNDLE, "stream", seq_bucket().alias("bucket"))
@@ -85,8 +116,8 @@ def drained_buckets(given: Prepared) -> DataFrame:
         F.max(~F.col("intact")).alias("damaged"),
         F.min("timestamp_ms").alias("oldest_ms"),
         F.max("timestamp_ms").alias("newest_ms"),
-        _times("rc", is_committed()),
-        _times("ru", ~is_committed()),
+        *_times("rc", is_committed()),
+        *_times("ru", ~is_committed()),
         *[
             limit(F.when(compared, value)).alias(f"{name}_{end}")
             for name, value in ordered.items()
@@ -104,18 +135,13 @@ def stream_buckets(given: Prepared, read: DataFrame) -> DataFrame:
     without an offset, with transactions of unknown outcome (their parts must agree), and with timestamps outside the
     time of their sends, or other than reported.
     """
-    reported = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull()
-    without_offset = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNull()
-    undecided = F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)
-    sent = given.ledger.groupBy(BUNDLE, "stream", seq_bucket().alias("bucket")).agg(
-        *fingerprint("rc", reported & F.col("promised")),
-        *fingerprint("ru", reported),
-        F.max(without_offset | undecided).alias("always"),
-        F.min(F.when(reported, F.col("timestamp_ms").isNotNull())).alias("exact"),
-        _times("rc", reported & F.col("promised")),
-        _times("ru", reported),
-        F.min(F.when(reported, F.col("due_from_ns"))).alias("due_from_ns"),
-        F.max(F.when(reported, F.col("due_to_ns"))).alias("due_to_ns"),
+    sums = [f"{prefix}_{part}" for prefix in ("rc", "ru") for part in ("n", "sum")]
+    numbers = [f"{prefix}_{part}" for prefix in ("rc", "ru") for part in ("xor", "times")]
+    sent = given.sent.groupBy(*STREAM_BUCKET).agg(
+        *[F.sum(c).alias(c) for c in sums],
+        *[F.bit_xor(c).alias(c) for c in numbers],
+        *[F.max(c).alias(c) for c in ("always", "due_to_ns")],
+        *[F.min(c).alias(c) for c in ("exact", "due_from_ns")],
     )
     wide = F.broadcast(read.where("ru_n > 0").select(BUNDLE, F.lit(True).alias("wide")).distinct())
     joined = sent.alias("left").join(read.alias("right"), STREAM_BUCKET, "full_outer").join(wide, BUNDLE, "left")

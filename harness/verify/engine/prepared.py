@@ -13,9 +13,11 @@ from pyspark.sql import functions as F
 from harness.model.contract.contract import APPEND_TIME
 from harness.model.outcome import JAVA_CLIENTS, Outcome, TxnOutcome
 from harness.model.schemas import Columns
-from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, places_of
+from harness.verify.engine.case import UNCOMMITTED, Case, places_of
+from harness.verify.engine.fingerprints import ledger_buckets
 from harness.verify.engine.kept import kept
-from harness.verify.engine.tables import BUNDLE, PLACE, Frames, frame
+from harness.verify.engine.tables import BUNDLE, PLACE, Frames, frame, is_committed
+from harness.verify.engine.windows import windows_of
 from harness.verify.excuses.topics_deleted import with_deletions
 
 _PLACES: Final[Columns] = {
@@ -39,14 +41,16 @@ class Prepared:
     ledger: with `txn` (outcome of the transaction; null = none), `deleted_ns` (see `with_deletions`), `promised`
     (acknowledged, committed if transactional, and the topic not deleted), `due_from_ns` and `due_to_ns` (the limits of
     the record's timestamp). streams: one row for each stream: producer, acks, idempotent, client, place, end_seq; from
-    the ledger its rows and sent_seq, the sequence number after the last one. places: one row for each topic-partition
-    after healing.
+    the ledger its rows and sent_seq, the sequence number after the last one. sent: `fingerprints.ledger_buckets`.
+    windows: `windows.windows_of`. places: one row for each topic-partition after healing.
     """
 
     spark: SparkSession
     cases: Sequence[Case]
     ledger: DataFrame
+    sent: DataFrame
     streams: DataFrame
+    windows: DataFrame
     observations: DataFrame
     transactions: DataFrame
     offset_commits: DataFrame
@@ -91,15 +95,20 @@ class Prepared:
 
 
 def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepared:
-    """Joins the tables with each other; computes nothing yet."""
+    """Joins the tables with each other, and computes what is few rows: streams, and one aggregate over the ledger."""
     transactions = frames["transactions"]
-    streams = kept(_streams(frames["reservations"], frames["ledger"]))
+    reserved = kept(_reserved(frames["reservations"]))
     ledger = with_deletions(_ledger(frames["ledger"], transactions), spark, cases)
+    ledger = _timed(ledger, reserved, spark, cases)
+    windows = windows_of(spark, cases)
+    sent = kept(ledger_buckets(ledger, windows))
     return Prepared(
         spark=spark,
         cases=cases,
-        ledger=_timed(ledger, streams, spark, cases),
-        streams=streams,
+        ledger=ledger,
+        sent=sent,
+        streams=kept(_streams(reserved, sent)),
+        windows=windows,
         observations=_observations(frames["observations"]),
         transactions=transactions,
         offset_commits=frames["offset_commits"],
@@ -116,11 +125,6 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
         tier_objects=frames["tier_objects"],
         tier_replicas=frames["tier_replicas"],
     )
-
-
-def is_committed() -> Column:
-    """Whether an observation is from a read_committed reader."""
-    return F.col("isolation") == COMMITTED
 
 
 def is_own_client() -> Column:
@@ -150,7 +154,7 @@ def _ledger(ledger: DataFrame, transactions: DataFrame) -> DataFrame:
     return joined.withColumn("txn", F.coalesce("_ended", unknown)).withColumn("promised", promised).drop("_ended")
 
 
-def _timed(rows: DataFrame, streams: DataFrame, spark: SparkSession, cases: Sequence[Case]) -> DataFrame:
+def _timed(rows: DataFrame, reserved: DataFrame, spark: SparkSession, cases: Sequence[Case]) -> DataFrame:
     """The ledger with the limits of each timestamp: call and acknowledgement, minus the producer's backdating unless
     the topic uses LogAppendTime."""
     back = [
@@ -162,7 +166,9 @@ def _timed(rows: DataFrame, streams: DataFrame, spark: SparkSession, cases: Sequ
     by_ns = F.lit(0)
     if back:
         dated = F.broadcast(frame(spark, {"producer": "string", "back_ms": "int64"}, back))
-        dated = streams.join(dated, [BUNDLE, "producer"]).join(_own_times(spark, cases), [BUNDLE, "topic"], "left_anti")
+        dated = reserved.join(dated, [BUNDLE, "producer"]).join(
+            _own_times(spark, cases), [BUNDLE, "topic"], "left_anti"
+        )
         dated = dated.select(BUNDLE, "stream", "back_ms")
         rows = rows.join(F.broadcast(dated), [BUNDLE, "stream"], "left")
         by_ns = F.coalesce("back_ms", F.lit(0)) * 10**6
@@ -181,9 +187,9 @@ def _own_times(spark: SparkSession, cases: Sequence[Case]) -> DataFrame:
     return F.broadcast(frame(spark, {"topic": "string"}, rows))
 
 
-def _streams(reservations: DataFrame, ledger: DataFrame) -> DataFrame:
-    """One row for each stream, from its reservations. Evidence by other clients may lack them: then from the ledger."""
-    reserved = (
+def _reserved(reservations: DataFrame) -> DataFrame:
+    """One row for each reserved stream."""
+    return (
         reservations.where(F.col("stream").isNotNull())  # the last line may be incomplete
         .groupBy(BUNDLE, "stream")
         .agg(
@@ -195,12 +201,15 @@ def _streams(reservations: DataFrame, ledger: DataFrame) -> DataFrame:
             F.max("client").alias("client"),
         )
     )
-    # By place first, because for the largest of many strings Spark would sort all rows.
-    sent = ledger.groupBy(BUNDLE, "stream", *PLACE[1:]).agg(F.max("seq").alias("last"), F.count("*").alias("rows"))
+
+
+def _streams(reserved: DataFrame, sent: DataFrame) -> DataFrame:
+    """One row for each stream, from its reservations. Evidence by other clients may lack them: then from the ledger.
+    sent: `fingerprints.ledger_buckets`."""
     sent = sent.groupBy(BUNDLE, "stream").agg(
         *[F.max(c).alias(f"_{c}") for c in PLACE[1:]],
-        (F.max("last") + 1).alias("_end_seq"),
-        F.sum("rows").alias("rows"),
+        (F.max("last_seq") + 1).alias("_end_seq"),
+        F.sum("attempted").alias("rows"),
     )
     both = reserved.join(sent, [BUNDLE, "stream"], "full_outer")
     return both.select(

@@ -7,13 +7,13 @@ from functools import reduce
 from pathlib import Path
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
-from harness.verify.engine.case import INT64_LIMIT
+from harness.verify.engine.case import COMMITTED, INT64_LIMIT
 
 BUNDLE: Final = "bundle"
 PLACE: Final = [BUNDLE, "topic", "topic_id", "partition"]
@@ -29,6 +29,11 @@ _TYPES: Final[dict[str, T.DataType]] = {
     "bool": T.BooleanType(),
     "string": T.StringType(),
 }
+
+
+def is_committed() -> Column:
+    """Whether an observation is from a read_committed reader."""
+    return F.col("isolation") == COMMITTED
 
 
 def spark_schema(columns: Mapping[str, str]) -> T.StructType:

@@ -22,10 +22,10 @@ from harness.model.finding import Kind
 from harness.model.schemas import Columns
 from harness.verify.engine.case import NO_BROKER, Case, place_of
 from harness.verify.engine.kept import kept
-from harness.verify.engine.prepared import Prepared, is_committed
+from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import union
 from harness.verify.engine.steps import facts_in
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_committed
 from harness.verify.excuses.librdkafka_faults import within
 
 LEADERS: Final = -1  # the copy that the drain reads
