@@ -31,7 +31,7 @@ HEADER: Final = "| bundle | records | what | CPU s | wall s | peak MiB | CPU / s
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """What a command and all its descendants used; peak: of the largest process."""
+    """Figures of a command and all its descendants; peak: of the largest process."""
 
     code: int
     cpu_s: float
@@ -40,7 +40,7 @@ class Used:
 
 
 def used_by(*arguments: str) -> Used:
-    """What this Python used with these arguments."""
+    """The figures of this Python with these arguments."""
     measured = run(
         [sys.executable, "-m", "suites.bench.verify_baselines", "cpu", sys.executable, *arguments],
         capture_output=True,

@@ -1,10 +1,10 @@
-"""What judging is compared with: the same columns of a bundle read and joined by other means, each as a process.
+"""Baselines for the cost of judging: the same columns of a bundle, read and joined by other means.
 
     python -m suites.bench.verify_baselines scan|join|duckdb BUNDLE
     python -m suites.bench.verify_baselines cpu COMMAND...
 
 `scan` is one aggregate over each of both tables, the least that any judge by Spark has to do. `cpu` runs a command and
-prints, as the last line, what it and all its descendants used, as JSON.
+prints, as the last line, the figures of it and all its descendants, as JSON.
 """
 
 from __future__ import annotations

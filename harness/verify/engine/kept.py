@@ -17,7 +17,7 @@ def kept(rows: DataFrame) -> DataFrame:
     a shuffle, and removes everything that depends on an empty frame before anything is planned.
     """
     computed = rows.localCheckpoint(eager=False)
-    # The first job also computes the partitions that it does not need, because of the checkpoint.
+    # One job, which computes all partitions.
     first = computed._jdf.limit(_FEW + 1).collectAsList()
     if first.size() > _FEW:
         return computed

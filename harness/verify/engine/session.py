@@ -53,6 +53,8 @@ _ALWAYS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Spark keeps the compiled code of 100 stages. The checks have more, so that every judgement compiled all of them.
     "spark.sql.codegen.cache.maxEntries": "2000",
+    # A limited read asks all partitions in one job. By default it asks one of them first, alone: see engine/kept.py.
+    "spark.sql.limit.initialNumPartitions": "10000",
 }
 
 
