@@ -15,6 +15,7 @@ from harness.model.schemas import Columns
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.case import Case
 from harness.verify.engine.fingerprints import CLOCKS_MS, ill_timed
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import found
 from harness.verify.engine.steps import facts_in
@@ -26,7 +27,7 @@ _DECLARED: Final[Columns] = {"topic": "string", "declared": "string"}
 
 def corrupt(given: Prepared) -> DataFrame:
     """Observations with an invalid payload, identified by the record that was acknowledged at that offset."""
-    damaged = (
+    damaged = kept(
         given.observations.where(~F.col("intact"))
         .groupBy(*PLACE, "offset")
         .agg(
