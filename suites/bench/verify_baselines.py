@@ -55,12 +55,12 @@ def duckdb(bundle: str) -> None:
 
     connection = database.connect()
     connection.execute("SET threads = 2")
-    sent = f"SELECT stream, seq, \"offset\" AS at FROM '{bundle}/ledger/*.parquet' WHERE outcome = 'acked'"
+    sent = f"SELECT stream, seq, \"offset\" AS reported FROM '{bundle}/ledger/*.parquet' WHERE outcome = 'acked'"
     read = (
         f"SELECT stream, seq, \"offset\" AS seen FROM '{bundle}/observations/*.parquet' "
         "WHERE kind = 'drain' AND isolation = 'read_committed'"
     )
-    both = f"SELECT count(*) FROM ({sent}) FULL JOIN ({read}) USING (stream, seq) WHERE at IS DISTINCT FROM seen"
+    both = f"SELECT count(*) FROM ({sent}) FULL JOIN ({read}) USING (stream, seq) WHERE reported IS DISTINCT FROM seen"
     print(connection.execute(both).fetchall())
 
 
