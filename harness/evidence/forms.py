@@ -47,14 +47,19 @@ _CONTRACT: Final = {
             "transactional": "bool",
             "backdated_ms?": "int",
             "epoch_each?": "bool",
+            "retries?": "bool",
+            "one_in_flight?": "bool",
+            "new_epoch_retries?": "bool",
         }
     ),
     "exact_losses": [{**_PLACE, "count": "int"}],
-    "readers?": Many({"reader": "string", "group": "string", "at_most_once": "bool"}),
+    "readers?": Many({"reader": "string", "group": "string", "at_most_once": "bool", "reset?": "string"}),
     "processors?": Many(
         {"processor": "string", "group": "string", "commits": ("transaction", "after", "before"), "reads": ["string"]}
     ),
-    "shares?": Many({"group": "string", "topics": ["string"], "isolation": ISOLATIONS, "limit": "int"}),
+    "shares?": Many(
+        {"group": "string", "topics": ["string"], "isolation": ISOLATIONS, "limit": "int", "lock_ms?": "int"}
+    ),
     "deletions?": ["string"],
     "group_deletions?": ["string"],
     "object_deletions?": ["string"],

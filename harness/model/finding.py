@@ -29,7 +29,10 @@ class Kind(StrEnum):
     )
     MISROUTED = "misrouted", "A record is in another topic or partition than the one that it was sent to."
     PHANTOM = "phantom", "The log contains a record that was never sent, or whose send was refused."
-    CONFLICTING = "conflicting", "Two readers received different records at one offset."
+    CONFLICTING = (
+        "conflicting",
+        "Two readers received different records at one offset, or two records were acknowledged there.",
+    )
     ABORTED_READ = "aborted_read", "A read_committed reader received a record of an aborted transaction."
     TORN_TRANSACTION = "torn_transaction", "A part of a transaction is visible and the rest is not."
     SKIPPED_READ = "skipped_read", "A reader passed over a record that was in the log."

@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-# The name of the release's own client in reservations, before its version.
-JAVA_CLIENTS: Final = "kafka-clients"
+# Names of clients in reservations, before the version. Any other name is a client of which nothing is known.
+JAVA_CLIENTS: Final = "kafka-clients"  # the release's own
+LIBRDKAFKA: Final = "librdkafka"
 
 
 class Outcome(StrEnum):

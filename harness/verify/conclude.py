@@ -22,14 +22,14 @@ from harness.verify.checks.unavailable import unavailable
 from harness.verify.doubts import doubts_of
 from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
-from harness.verify.engine.rows import NOT_FINDINGS, WRONG_ACK_OFFSET_NOTE
+from harness.verify.engine.rows import NOT_FINDINGS, NOTED
 from harness.verify.engine.steps import episodes_of, facts_of, step_at
 from harness.verify.excuses.delete_records import returned, returned_by_design
 from harness.verify.excuses.offset_loss import stopped
 from harness.verify.excuses.tier_metadata_lost import gaps_excused, holes, orphaned
 from harness.verify.excuses.tier_objects_deleted import absence_excused, deleted
 from harness.verify.score import LOSSES, score
-from harness.verify.sentences import promise, seen
+from harness.verify.sentences import note, promise, seen
 
 # No verdict covers these, so every verdict lists them.
 NOT_COVERED: Final = (
@@ -207,13 +207,10 @@ def _notes(known: CaseResults) -> list[str]:
     case, runs = known.case, known.runs
     notes = list(case.run.get("notes") or [])
     notes += returned_by_design(case)
-    moved = [run for run in runs if run["kind"] == WRONG_ACK_OFFSET_NOTE]
-    if moved:
-        places = sorted({f"{run['topic']}/{run['partition']}" for run in moved})
-        notes.append(
-            f"wrong_ack_offset: {moved[0]['all_records']} records are at another offset than the acknowledged one "
-            f"({', '.join(places[:5])}); librdkafka was observed to report such offsets with correct brokers"
-        )
+    for kind in NOTED:
+        if noted := [run for run in runs if run["kind"] == kind]:
+            places = sorted({f"{run['topic']}/{run['partition']}" for run in noted})
+            notes.append(note(kind, sum(run["fate_records"] for run in noted), places[:5]))
     condemned = [run for run in runs if run["kind"] in _COPIES and not (run["excused_by"] or run["explained_by"])]
     if condemned and not known.counts.disks:
         notes.append(

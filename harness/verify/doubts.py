@@ -17,9 +17,10 @@ from harness.verify.completeness import evidence_gaps
 from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, place_of, places_of
 from harness.verify.engine.compare import from_its_own_copy
 from harness.verify.engine.counts import Counts
-from harness.verify.engine.rows import NOT_READ, UNJUDGED, UNPROCESSED, UNSHARED
+from harness.verify.engine.rows import NOT_READ, UNATTRIBUTED, UNJUDGED, UNPROCESSED, UNSHARED
 from harness.verify.excuses.excuses import without_lineage
 from harness.verify.excuses.topics_deleted import deleted
+from harness.verify.sentences import unattributed
 from harness.verify.work_done import work_done
 
 Runs = Sequence[Mapping[str, Any]]
@@ -37,6 +38,7 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
         )
         return list(dict.fromkeys(found))
     found += [*work_done(case, counts), *_reading(case, counts, runs), *_cluster(case, counts)]
+    found += _unattributed(runs)
     found += _lookups(counts)
     found += excusable_silence(case, counts.waits.stalls)
     found += tls.doubts(case)
@@ -47,6 +49,16 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
         *_exact_losses(case, runs),
     ]
     return list(dict.fromkeys(found))
+
+
+def _unattributed(runs: Runs) -> Iterator[Doubt]:
+    """What a client of which nothing is known may have caused."""
+    records: Counter[tuple[str, str, str]] = Counter()
+    for run in runs:
+        if run["kind"] == UNATTRIBUTED:
+            records[run["reason"], run["reader"], f"{run['topic']}/{run['partition']}"] += run["fate_records"]
+    for (kind, client, place), count in records.items():
+        yield Doubt("unattributed", unattributed(kind, client, place, count))
 
 
 def _lookups(counts: Counts) -> Iterator[Doubt]:
@@ -85,19 +97,21 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
         yield Doubt("empty_drain", "the read after healing returned no record at all")
     not_read: Counter[str] = Counter()
     unshared: Counter[tuple[str, str]] = Counter()
+    unprocessed: Counter[tuple[str, str]] = Counter()
     for run in runs:
         place = f"{run['topic']}/{run['partition']}"
         if run["kind"] == NOT_READ:
-            not_read[place] += run["count"]
+            not_read[place] += run["fate_records"]
         elif run["kind"] == UNJUDGED:
             start = run["other_last"]
             lacks = "the evidence lacks the batch sizes, or the log start before the run"
             yield Doubt("unjudged", f"the log of {place} starts at {start}; {lacks}, so it may be wrong")
         elif run["kind"] == UNPROCESSED:
-            text = f"{run['reader']} had not yet processed {run['count']} records of {place} when the run ended"
-            yield Doubt("unprocessed", text)
+            unprocessed[run["reader"], place] += run["fate_records"]
         elif run["kind"] == UNSHARED:
-            unshared[run["reader"], place] += run["count"]
+            unshared[run["reader"], place] += run["fate_records"]
+    for (processor, place), records in unprocessed.items():
+        yield Doubt("unprocessed", f"{processor} had not yet processed {records} records of {place} when the run ended")
     for (group, place), records in unshared.items():
         text = f"share group {group} accepted none of {records} records of {place}"
         archived = "it may have archived them: a delivery whose response was lost counts towards the limit, too"
@@ -248,7 +262,7 @@ def _exact_losses(case: Case, runs: Runs) -> Iterator[Doubt]:
     """Fewer losses than the exact number that the scenario must cause: then it did not do what it says."""
     for exact in case.contract.exact_losses:
         lost = sum(
-            run["count"]
+            run["fate_records"]
             for run in runs
             if run["kind"] == Kind.LOST and (run["topic"], run["partition"]) == (exact.topic, exact.partition)
         )

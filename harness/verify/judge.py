@@ -33,8 +33,8 @@ from harness.verify.engine.rows import union
 from harness.verify.engine.runs import collected, runs_of
 from harness.verify.engine.session import open_session
 from harness.verify.engine.tables import BUNDLE, Frames, read_tables
+from harness.verify.excuses.client_faults import attributed
 from harness.verify.excuses.excuses import excused
-from harness.verify.excuses.librdkafka_faults import explained
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -164,7 +164,7 @@ def _deduplicated(
 def deduplicated_rows(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows of all checks as the verdict reports them: joined with their sends, excused or not, each defect once."""
     named = kept(reclassify_aborted(with_sends(kept(rows), given)))
-    reported = kept(explained(excused(named, given), given))
+    reported = kept(attributed(excused(named, given), given))
     return kept(once_for_all_readers(deduplicate(reported)))
 
 

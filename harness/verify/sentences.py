@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from harness.model.contract.contract import MIN_INSYNC, Contract, ProducerContract, TopicContract
 from harness.model.finding import Kind
+from harness.verify.engine.rows import ACKED_TWICE_NOTE, WRONG_ACK_OFFSET_NOTE, WRONG_ACK_OFFSET_WEAK, AckedTwice
 
 Run = Mapping[str, Any]
 
@@ -74,6 +75,10 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
         f"{_span(run, 'leader epoch')}"
     ),
     (Kind.CONFLICTING, ""): "the read after healing returned another record at this offset",
+    (Kind.CONFLICTING, AckedTwice.PROVEN): lambda run: (
+        f"it is missing, and another record was acknowledged at its offset, too; acknowledgements named the offset for "
+        f"up to {run['other_last']} records"
+    ),
     (Kind.ABORTED_READ, "drain"): lambda run: (
         f"read_committed returned it, and its {_span(run, 'transaction')} was aborted"
     ),
@@ -194,6 +199,27 @@ _PROMISES: Final[dict[str, str]] = {
 }
 
 
+_ELSEWHERE: Final = "wrong_ack_offset: {records} records are at another offset than the acknowledged one ({places}); "
+# Notes, by the kind of their rows, see engine/rows.py.
+_NOTES: Final[dict[str, str]] = {
+    WRONG_ACK_OFFSET_NOTE: _ELSEWHERE + "librdkafka was observed to report such offsets with correct brokers",
+    WRONG_ACK_OFFSET_WEAK: _ELSEWHERE
+    + "with less than acks=all the acknowledged copy may be lost, and an earlier copy of the record may stay",
+    ACKED_TWICE_NOTE: (
+        "conflicting: {records} missing records were acknowledged at the offset of another acknowledged record "
+        "({places}); librdkafka was observed to report wrong offsets with correct brokers"
+    ),
+}
+# What a client of which nothing is known may have done, by the kind of the finding that it would have been.
+_BY_WHOM: Final[dict[str, str]] = {
+    Kind.DUPLICATED: "are second copies under another producer id or epoch, which no broker can recognise",
+    Kind.REORDERED: "are out of order under another producer id or epoch, which no broker can recognise",
+    Kind.WRONG_ACK_OFFSET: "are at another offset than the client reported as acknowledged",
+    Kind.CONFLICTING: "are missing, and the client reported the offset of each as acknowledged for another one, too",
+}
+_DECLARE: Final = frozenset({Kind.DUPLICATED, Kind.REORDERED})
+
+
 # Reasons that concern an application which reads and writes, and a share group.
 _OF_APPLICATIONS: Final = frozenset({"processed", "unprocessed", "uncounted"})
 _OF_SHARE_GROUPS: Final = frozenset({"never given", "unaccepted", "answered again"})
@@ -203,6 +229,19 @@ def seen(run: Run) -> str:
     """The observation, in one sentence; place and count of the records are not part of it."""
     found = _SEEN.get((run["kind"], str(run["reason"]).partition(" in ")[0]), str(run["reason"]))
     return found(run) if callable(found) else found
+
+
+def note(kind: str, records: int, places: Sequence[str]) -> str:
+    """The note about records with this kind of row."""
+    return _NOTES[kind].format(records=records, places=", ".join(places))
+
+
+def unattributed(kind: str, client: str, place: str, records: int) -> str:
+    """Why it is unknown whether the release or a client caused what would be a finding of this kind."""
+    text = f"{records} records of {place} from client {client!r} {_BY_WHOM[kind]}; the evidence does not show whether "
+    text += "the release or the client caused it"
+    declare = "; if the client sends records again so, declare new_epoch_retries in the contract of its producer"
+    return text + (declare if kind in _DECLARE else "")
 
 
 def promise(kind: str, topic: str | None, producer: str | None, contract: Contract, reason: str = "") -> str:

@@ -11,10 +11,11 @@ from typing import Any, Final
 import confluent_kafka
 
 from harness.model.errors import BadInput
+from harness.model.outcome import LIBRDKAFKA
 from harness.model.scenario.scenario import JAVA, Producer, Reader
 from harness.workload.java import java_settings
 
-CLIENT_NAME: Final = f"librdkafka {confluent_kafka.libversion()[0]}"
+CLIENT_NAME: Final = f"{LIBRDKAFKA} {confluent_kafka.libversion()[0]}"
 STATISTICS_MS: Final = 500
 
 # During a fault clients log many connection errors, which do not belong in the terminal.

@@ -144,6 +144,7 @@ class ProducerContract:
     epoch_each: bool = False  # it has an epoch for each of its transactions (KIP-890, transaction.version 2)
     retries: bool = True  # it retries requests without an answer
     one_in_flight: bool = False  # it waits for each request to a broker before the next one
+    new_epoch_retries: bool = False  # its client may send a record again under a new producer id or epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 
 from harness.verify.checks.aborted_read import aborted_read
+from harness.verify.checks.acked_twice import acked_twice
 from harness.verify.checks.commit_regressed import commit_regressed
 from harness.verify.checks.conflicting import conflicting
 from harness.verify.checks.corrupt import corrupt, ill_timed_records, time_back, wrong_codec, wrong_timestamp_type
@@ -40,6 +41,7 @@ CHECKS: Final[dict[str, Check]] = {
     "phantom": lambda of: phantom(of.drill),
     "aborted_read": lambda of: aborted_read(of.drill),
     "wrong_ack_offset": lambda of: wrong_ack_offset(of.drill),
+    "acked_twice": lambda of: acked_twice(of.drill),
     "torn_transaction": lambda of: torn_transaction(of.drill),
     "reordered": lambda of: reordered(of.given, of.drained),
     "corrupt": lambda of: corrupt(of.given),

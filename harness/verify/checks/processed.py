@@ -91,8 +91,8 @@ def _twice(outputs: DataFrame, inputs: DataFrame) -> DataFrame:
 
 
 def _out_of_order(outputs: DataFrame, inputs: DataFrame) -> DataFrame:
-    """Outputs below the output of an earlier input. The first output of an input counts; duplicates by librdkafka
-    are left out."""
+    """Outputs below the output of an earlier input. The first output of an input counts. Outputs of other
+    clients are left out, because their own retries may reorder them."""
     at = outputs.where("visible AND own_client").groupBy(*_INPUT, "to").agg(F.min("to_offset").alias("to_offset"))
     before = Window.partitionBy(*_BY, *PLACE[1:], "to").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     below = at.withColumn("highest", F.max("to_offset").over(before)).where("to_offset < highest")

@@ -1,7 +1,8 @@
 """wrong_ack_offset: a record is at another offset than the acknowledged one.
 
 A finding if the release's own client received the acknowledgement. For librdkafka only a note: it was observed to
-report such offsets with correct brokers.
+report such offsets with correct brokers. For any other client a doubt (`client_faults`): it is unknown whether it
+reports the offsets that brokers name.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
-from harness.model.outcome import Outcome
+from harness.model.outcome import LIBRDKAFKA, Outcome
 from harness.verify.engine.bucket_rows import Drill
-from harness.verify.engine.prepared import is_own_client
-from harness.verify.engine.rows import WRONG_ACK_OFFSET_NOTE, found
+from harness.verify.engine.prepared import is_client
+from harness.verify.engine.rows import WRONG_ACK_OFFSET_NOTE, WRONG_ACK_OFFSET_WEAK, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
 
 
@@ -29,7 +30,11 @@ def wrong_ack_offset(drill: Drill) -> DataFrame:
         F.collect_set("offset").alias("at"), F.min("offset").alias("offset")
     )
     rows = seen.join(reported, [*RECORD, *PLACE[1:]]).where(~F.array_contains("at", F.col("reported")))
-    own = drill.given.streams.where(is_own_client() & (F.col("acks") == "all")).select(BUNDLE, "stream")
-    rows = rows.join(F.broadcast(own.withColumn("own", F.lit(True))), [BUNDLE, "stream"], "left")
-    kind = F.when(F.col("own"), F.lit(Kind.WRONG_ACK_OFFSET.value)).otherwise(F.lit(WRONG_ACK_OFFSET_NOTE))
-    return found(rows, kind, other="reported")
+    kind = (
+        F.when(is_client(LIBRDKAFKA), F.lit(WRONG_ACK_OFFSET_NOTE))
+        .when(F.col("acks") == "all", F.lit(Kind.WRONG_ACK_OFFSET.value))
+        .otherwise(F.lit(WRONG_ACK_OFFSET_WEAK))
+    )
+    kinds = drill.given.streams.select(BUNDLE, "stream", kind.alias("kind"))
+    rows = rows.join(F.broadcast(kinds), [BUNDLE, "stream"])
+    return found(rows, F.col("kind"), other="reported")

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.outcome import TxnOutcome
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.rows import NOT_FINDINGS
+from harness.verify.engine.rows import NOT_FINDINGS, AckedTwice
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
 
 # The most specific kind first: of two findings on one record or place the later one is dropped. Kinds that are not
@@ -42,6 +42,8 @@ _FINER: Final = {
     "time_reported": 503,
     "time_back": 504,
 }
+# A contradiction within the ledger is named beside the loss that it causes.
+_KEPT_BESIDE: Final = tuple(reason.value for reason in AckedTwice)
 _READERS_NAMED: Final = 3
 
 
@@ -86,7 +88,7 @@ def deduplicate(rows: DataFrame) -> DataFrame:
         top_condemning = F.min(F.when(F.col("condemns"), F.col("rank"))).over(window)
         repeats = F.when(F.col("condemns"), top_condemning < F.col("rank")).otherwise(top < F.col("rank"))
         reported = reported.withColumn(f"repeats_{len(scope)}", F.coalesce(known & repeats, F.lit(False)))
-    counted = F.col("kind").isin(*NOT_FINDINGS)
+    counted = F.col("kind").isin(*NOT_FINDINGS) | F.col("reason").isin(*_KEPT_BESIDE)
     return reported.where(counted | ~(F.col("repeats_3") | F.col("repeats_5"))).drop(
         "rank", "condemns", "repeats_3", "repeats_5"
     )

@@ -127,9 +127,14 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
     )
 
 
+def is_client(name: str) -> Column:
+    """Whether the client of this name, of any version, wrote a stream; False if it is unknown what wrote it."""
+    return F.coalesce(F.substring_index("client", " ", 1) == name, F.lit(False))
+
+
 def is_own_client() -> Column:
     """Whether the release's own client wrote a stream."""
-    return F.coalesce(F.col("client").startswith(JAVA_CLIENTS), F.lit(False))
+    return is_client(JAVA_CLIENTS)
 
 
 def at_place(rows: DataFrame, places: DataFrame) -> DataFrame:

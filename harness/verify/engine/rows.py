@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from functools import reduce
 from typing import Final
 
@@ -33,12 +34,25 @@ COLUMNS: Final[Columns] = {
 }
 
 # Kinds of rows that are not findings: the judge makes notes and doubts of them.
-WRONG_ACK_OFFSET_NOTE: Final = "wrong_ack_offset_note"  # the client may have reported a wrong offset
+WRONG_ACK_OFFSET_NOTE: Final = "wrong_ack_offset_note"  # librdkafka may have reported a wrong offset
+WRONG_ACK_OFFSET_WEAK: Final = "wrong_ack_offset_weak"  # acks=1 and acks=0 do not promise the offset
+ACKED_TWICE_NOTE: Final = "acked_twice_note"  # librdkafka may have reported a wrong offset
+UNATTRIBUTED: Final = "unattributed"  # a client of which nothing is known may have caused it; `reader` names it
 NOT_READ: Final = "not_read"
 UNJUDGED: Final = "unjudged"
 UNPROCESSED: Final = "unprocessed"
 UNSHARED: Final = "unshared"
-NOT_FINDINGS: Final = (WRONG_ACK_OFFSET_NOTE, NOT_READ, UNJUDGED, UNPROCESSED, UNSHARED)
+NOTED: Final = (WRONG_ACK_OFFSET_NOTE, WRONG_ACK_OFFSET_WEAK, ACKED_TWICE_NOTE)
+NOT_FINDINGS: Final = (*NOTED, UNATTRIBUTED, NOT_READ, UNJUDGED, UNPROCESSED, UNSHARED)
+
+
+class AckedTwice(StrEnum):
+    """Reasons of findings about two records that were acknowledged at one offset: whose acknowledgements show it."""
+
+    PROVEN = "acked_twice"  # those of the release's own client, or the log has the other record there
+    LIBRDKAFKA = "acked_twice_librdkafka"
+    UNKNOWN = "acked_twice_unknown"  # those of a client of which nothing is known
+
 
 _SPARK: Final = {"string": "string", "int32": "int", "int64": "bigint"}
 

@@ -18,8 +18,10 @@ def runs_of(rows: DataFrame) -> DataFrame:
     """One row for each range of contiguous offsets with the same defect; without offsets, of contiguous sequence
     numbers of one stream.
 
-    At most RUNS_MAX for each bundle and kind, condemning ones first, and one of each excuse or explanation. `count` is
-    of records. `all_records` and `all_runs` count everything with the same bundle, kind, excused_by and explained_by.
+    At most RUNS_MAX for each bundle and kind, condemning ones first, and the first of each fate: kind, reason, place,
+    reader, producer, excuse and explanation. `count` is of records. `all_records` and `all_runs` count everything with
+    the same bundle, kind, excused_by and explained_by; `fate_records`, on the first of each fate and else 0, everything
+    with the same fate.
     """
     fate = [BUNDLE, *_FATE]
     at = rows.withColumn("at", F.coalesce("offset", "seq")).withColumn(
@@ -43,7 +45,7 @@ def runs_of(rows: DataFrame) -> DataFrame:
         F.min("other").alias("other_first"),
         F.max("other").alias("other_last"),
     )
-    whole = Window.partitionBy(BUNDLE, "kind", "excused_by", "explained_by")
+    whole, same = Window.partitionBy(BUNDLE, "kind", "excused_by", "explained_by"), Window.partitionBy(*fate)
     order: list[Column | str] = [
         F.coalesce("excused_by", "explained_by").asc_nulls_first(),
         "topic",
@@ -54,8 +56,9 @@ def runs_of(rows: DataFrame) -> DataFrame:
         runs.withColumn("all_records", F.sum("count").over(whole))
         .withColumn("all_runs", F.count("*").over(whole))
         .withColumn("nth", F.row_number().over(Window.partitionBy(BUNDLE, "kind").orderBy([*order, "seq_first"])))
-        .withColumn("first", F.min("nth").over(whole))
-        .where((F.col("nth") <= RUNS_MAX) | (F.col("nth") == F.col("first")))
+        .withColumn("first", F.col("nth") == F.min("nth").over(same))
+        .withColumn("fate_records", F.when(F.col("first"), F.sum("count").over(same)).otherwise(F.lit(0)))
+        .where((F.col("nth") <= RUNS_MAX) | F.col("first"))
         .drop("first")
     )
 

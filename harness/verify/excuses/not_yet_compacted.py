@@ -26,7 +26,7 @@ from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import union
 from harness.verify.engine.steps import facts_in
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_committed
-from harness.verify.excuses.librdkafka_faults import within
+from harness.verify.excuses.client_faults import within
 
 LEADERS: Final = -1  # the copy that the drain reads
 OF_THE_DRAIN: Final = "the read_uncommitted drain"

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
-from harness.verify.excuses.librdkafka_faults import within
+from harness.verify.excuses.client_faults import within
 
 # The clock of the broker and ours are those of one machine, but ours is monotonic: allowed difference.
 _CLOCKS_MS: Final = 500

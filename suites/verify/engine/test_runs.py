@@ -49,3 +49,12 @@ def test_totals_count_ranges_that_the_verdict_does_not_list(spark: SparkSession)
     assert len(found) == RUNS_MAX + 1
     totals = {run["excused_by"]: (run["all_records"], run["all_runs"]) for run in found}
     assert totals == {None: (RUNS_MAX + 50, RUNS_MAX + 50), "unclean election": (7, 7)}
+
+
+def test_what_is_lost_at_one_place_is_counted_behind_the_listed_ranges(spark: SparkSession) -> None:
+    first = [at(2 * n, 2 * n) for n in range(RUNS_MAX + 50)]
+    second = [at(2 * n, 1000 + 2 * n, partition=1) for n in range(30)]
+    found = runs(spark, *first, *second)
+    lost = {partition: sum(r["fate_records"] for r in found if r["partition"] == partition) for partition in (0, 1)}
+    assert lost == {0: RUNS_MAX + 50, 1: 30}
+    assert len(found) == RUNS_MAX + 1

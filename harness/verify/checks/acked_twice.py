@@ -1,0 +1,69 @@
+"""conflicting: two different records were acknowledged with acks=all at one offset.
+
+Below the high watermark an offset always holds the same record. So the record that is not there was truncated after its
+acknowledgement, or an acknowledgement named a wrong offset. What permits a truncation, such as an unclean election,
+excuses this, too: the earlier of the two was acknowledged before it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import Kind
+from harness.model.outcome import LIBRDKAFKA, Outcome
+from harness.verify.engine.bucket_rows import Drill
+from harness.verify.engine.kept import kept
+from harness.verify.engine.prepared import is_client, is_own_client
+from harness.verify.engine.rows import AckedTwice, found
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
+
+_AT: Final = [*PLACE, "offset"]
+
+
+def acked_twice(drill: Drill) -> DataFrame:
+    """Acknowledged records that the drain does not return, at an offset with another acknowledged record: one that the
+    drain returns there, or one that was acknowledged later.
+
+    Compared with the whole ledger, because the bucket of the other record may be without any difference.
+    """
+    given = drill.given
+    strong = given.streams.where("acks = 'all'")
+    strong = strong.select(BUNDLE, "stream", is_own_client().alias("own"), is_client(LIBRDKAFKA).alias("librdkafka"))
+    acked = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull()
+    columns = [*RECORD, *PLACE[1:], "offset", "returned_ns"]
+    missing = drill.sent.where(acked & given.complete).select(*columns)
+    missing = missing.join(drill.read.select(*RECORD, *PLACE[1:]), [*RECORD, *PLACE[1:]], "left_anti")
+    missing = kept(missing.join(F.broadcast(strong), [BUNDLE, "stream"]))
+    at_these = given.ledger.where(acked).select(*columns).join(missing.select(*_AT).distinct(), _AT, "left_semi")
+    at_these = kept(at_these.join(F.broadcast(strong), [BUNDLE, "stream"]))
+    others = at_these.join(_shown(drill, at_these), [*RECORD, *PLACE[1:], "offset"], "left")
+    renamed = {name: f"other_{name}" for name in ("stream", "seq", "returned_ns", "own", "librdkafka")}
+    pairs = missing.join(others.withColumnsRenamed(renamed), _AT)
+    different = (F.col("stream") != F.col("other_stream")) | (F.col("seq") != F.col("other_seq"))
+    order = ("returned_ns", "stream", "seq")
+    later = F.struct(*(F.col(f"other_{name}").alias(name) for name in order)) > F.struct(*order)
+    pairs = pairs.where(different & (F.col("shown").isNotNull() | later))
+    proven = F.col("own") & (F.col("shown").isNotNull() | F.col("other_own"))
+    of_librdkafka = F.col("librdkafka") | (F.col("shown").isNull() & F.col("other_librdkafka"))
+    rows = pairs.groupBy(*RECORD, *PLACE[1:], "offset").agg(
+        F.max(proven).alias("proven"),
+        F.max(of_librdkafka).alias("of_librdkafka"),
+        (F.count("*") + 1).alias("acked"),
+    )
+    reason = (
+        F.when(F.col("proven"), F.lit(AckedTwice.PROVEN.value))
+        .when(F.col("of_librdkafka"), F.lit(AckedTwice.LIBRDKAFKA.value))
+        .otherwise(F.lit(AckedTwice.UNKNOWN.value))
+    )
+    return found(rows, Kind.CONFLICTING, reason, other="acked")
+
+
+def _shown(drill: Drill, acked: DataFrame) -> DataFrame:
+    """Those of these records that the drain returns at their offset."""
+    given = drill.given
+    keys = [*RECORD, *PLACE[1:], "offset"]
+    read = given.observations.where(given.drained).select(*keys).join(acked.select(*keys), keys, "left_semi")
+    return read.distinct().withColumn("shown", F.lit(True))
