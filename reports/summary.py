@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -74,7 +75,8 @@ def _headline(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Ma
     shown = overall([summary.status, *(Status.INCONCLUSIVE for _ in without)])
     lines: list[Line] = [(f"{word}: {release_name(summary, verdicts)}", _STYLE[shown])]
     if summary.results or not without:
-        lines.append((f"  {'For the judged bundles: ' if without else ''}{_meaning(summary)}", ""))
+        lines.append((f"  {'For the judged bundles: ' if without else ''}{_meaning(summary, verdicts)}", ""))
+        lines += _deleted(verdicts) if summary.status is Status.PASS else []
     if without:
         lines.append(("  These bundles could not be judged and prove nothing:", ""))
         lines += [(f"    {bundle}: {sentence}", "bold magenta") for bundle, sentence in without.items()]
@@ -109,7 +111,7 @@ def _with_gaps(summary: GateSummary, without: Mapping[str, str]) -> str:
     return f"{_word(summary)}; {len(without)} bundle{'s' if len(without) > 1 else ''} could not be judged"
 
 
-def _meaning(summary: GateSummary) -> str:
+def _meaning(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:
     def names(status: Status | None) -> str:
         return ", ".join(r.name for r in summary.results if r.status is status)
 
@@ -122,7 +124,37 @@ def _meaning(summary: GateSummary) -> str:
         if lacking and summary.results and not doubtful:
             return "No broken promise was found, but some scenarios have no verdict; --without NAME leaves one out."
         return f"No broken promise was found, but the run proved too little in: {doubtful or 'nothing ran'}."
-    return "Every promised record was read back from every copy: once, in order and unchanged."
+    return _read_back([v.facts.get("read_back") for v in verdicts.values()])
+
+
+def _read_back(reads: Sequence[Mapping[str, int | None] | None]) -> str:
+    """What a PASS says about the records, and of how many copies it says that."""
+    read = "Every promised record was read back{}: once, in order and unchanged."
+    if not reads or not all(reads):  # verdicts of an earlier harness do not say what was read
+        return read.format("")
+    partitions, done, there = (_sum(reads, figure) for figure in ("partitions", "copies_read", "copies"))
+    if there is not None and done is not None and done >= there:
+        return f"{read.format(' from every copy')} {there:,} copies of {partitions:,} partitions were read."
+    if there is None:
+        return f"{read.format('')} {done:,} copies were read; no broker reported how many there are."
+    return f"{read.format('')} {done:,} of {there:,} copies were read; nothing is known about the others."
+
+
+def _sum(reads: Sequence[Mapping[str, int | None] | None], figure: str) -> int | None:
+    """A figure over all verdicts; None if one of them does not know it."""
+    figures = [read[figure] for read in reads if read]
+    return None if None in figures else sum(one for one in figures if one is not None)
+
+
+def _deleted(verdicts: Mapping[str, Verdict]) -> list[Line]:
+    """How many acknowledged records were deleted as configured or requested, and so were not read back."""
+    found: Counter[str] = Counter()
+    for verdict in verdicts.values():
+        found.update(verdict.facts.get("deleted_by") or {})
+    if not found:
+        return []
+    by = ", ".join(f"{records:,} by {setting}" for setting, records in sorted(found.items()))
+    return [(f"  Acknowledged records that were deleted, as declared: {by}.", "")]
 
 
 def _worst_first(result: ScenarioResult) -> int:
@@ -217,14 +249,23 @@ def _score(verdicts: Sequence[Verdict] | Any) -> list[Line]:
     durable = sum(s.durable_raw for s in scores)
     promised = sum(v.promised for v in verdicts)
     kept = sum(v.durable for v in verdicts)
-    chance = loss_bound(losses, episodes) * 100
-    bound = f"up to {chance:.{0 if chance >= 10 else 1}f} % chance of loss an episode at 95 %"
     return [
-        (f"{losses} of {episodes} fault episodes lost promised records; {bound}", "bold"),
+        (_episodes(losses, episodes, sum(s.lost_without_fault for s in scores)), "bold"),
         (f"  descriptive: {_share(kept, promised, 'promised')} durable; raw {_share(durable, acked, 'acked')}", "dim"),
         *_operations(scores),
         *_tier([v.facts.get("read_from_tier") for v in verdicts]),
     ]
+
+
+def _episodes(losses: int, episodes: int, without_fault: int) -> str:
+    """How many fault episodes lost something, and what was lost where there was none."""
+    beside = f"{without_fault:,} promised records or operations were lost where no fault had an effect"
+    if not episodes:
+        return beside if without_fault else "no fault had an effect, so nothing is said about fault episodes"
+    chance = loss_bound(losses, episodes) * 100
+    bound = f"up to {chance:.{0 if chance >= 10 else 1}f} % chance of loss an episode at 95 %"
+    said = f"{losses} of {episodes} fault episodes lost promised records; {bound}"
+    return f"{said}; {beside}" if without_fault else said
 
 
 def _operations(scores: Sequence[Score]) -> list[Line]:

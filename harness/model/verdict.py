@@ -59,6 +59,7 @@ class Score:
     share_excused: float | None
     nines_raw: float | None
     nines_excused: float | None
+    lost_without_fault: int = 0  # records and operations that a run lost in which no fault had an effect
     # Operations of admins: acknowledged; those of them that alone decide the state of an entity; those found so.
     operations_acked: int = 0
     operations_standing: int = 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from harness.model.contract.contract import SENTINEL
 from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind
+from harness.model.outcome import JAVA_CLIENTS, LIBRDKAFKA
 from harness.model.scenario.scenario import JAVA, STREAMS
 from harness.model.verdict import Doubt, Status, Verdict
 from harness.verify.availability import figures
@@ -28,6 +30,7 @@ from harness.verify.excuses.delete_records import returned, returned_by_design
 from harness.verify.excuses.offset_loss import stopped
 from harness.verify.excuses.tier_metadata_lost import gaps_excused, holes, orphaned
 from harness.verify.excuses.tier_objects_deleted import absence_excused, deleted
+from harness.verify.read_back import copies_read, deleted_by
 from harness.verify.score import LOSSES, score
 from harness.verify.sentences import note, promise, seen
 
@@ -58,7 +61,7 @@ _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResults:
     """Everything known about one case. runs: from the checks; failed: checks that failed, by name; admins:
-    operations of admins and what nodes reported of them."""
+    operations of admins and what nodes reported of them; below_log_start: see `read_back`."""
 
     case: Case
     runs: Sequence[Mapping[str, Any]]
@@ -66,6 +69,7 @@ class CaseResults:
     failed: Mapping[str, str]
     admins: AdminReport = field(default_factory=AdminReport)
     tier: Tier = field(default_factory=Tier)
+    below_log_start: Mapping[str, int] = field(default_factory=dict)
 
 
 def conclude(known: CaseResults) -> Verdict:
@@ -102,7 +106,7 @@ def conclude(known: CaseResults) -> Verdict:
         durable=promised - lost,
         not_covered=(
             *NOT_COVERED,
-            *_own_client(case),
+            *_own_client(case, known.counts),
             *([] if tiered(case) else [UNTIERED]),
             *([] if secured(case) else [UNSECURED]),
             *_not_covered(case),
@@ -112,18 +116,28 @@ def conclude(known: CaseResults) -> Verdict:
     )
 
 
-def _own_client(case: Case) -> list[str]:
-    """Work that the release's own client did not do. Older bundles do not say, and had none. Kafka Streams uses it
-    too, but only for its own input and output."""
-    clients = {
-        what: {client.get("client") for client in case.scenario.get(what) or ()} for what in ("producers", "readers")
-    }
-    ran = [what for what, of in clients.items() if JAVA in of]
-    if len(ran) == 2:
+def _own_client(case: Case, counts: Counts) -> list[str]:
+    """Work that the release's own client did not do. Kafka Streams uses it too, but only for its own input and output,
+    and the harness writes the sentinels."""
+    streams = {p["name"] for p in case.scenario.get("producers") or () if p.get("client") == STREAMS}
+    wrote = {name for by, names in counts.clients.items() if by not in streams | {SENTINEL} for name in names}
+    readers = {reader.get("client") for reader in case.scenario.get("readers") or ()}
+    if JAVA_CLIENTS in wrote and JAVA in readers:
         return []
-    came = {"producers": "librdkafka read all records", "readers": "librdkafka wrote all records"}
-    said = came[ran[0]] if ran else came["readers"]
-    return [OWN_CLIENT.format(f"except in Kafka Streams, {said}" if STREAMS in clients["producers"] else said)]
+    said = _of_load(wrote) if JAVA_CLIENTS not in wrote else _of_readers(case)
+    return [OWN_CLIENT.format(f"except in Kafka Streams, {said}" if streams else said)]
+
+
+def _of_load(wrote: Collection[str]) -> str:
+    return (
+        f"{' and '.join(sorted(wrote))} wrote all records" if wrote else "it is unknown which client wrote the records"
+    )
+
+
+def _of_readers(case: Case) -> str:
+    """Only the harness is sure to name the client of each reader; it reads with librdkafka and the own client."""
+    known = case.manifest.get("sealed_by") == "harness"
+    return f"{LIBRDKAFKA} read all records" if known else "it is unknown which client read the records"
 
 
 def _not_covered(case: Case) -> list[str]:
@@ -235,6 +249,8 @@ def _facts(known: CaseResults) -> dict[str, Any]:
         "stopped": stopped(case),
         "shown_undecided": counts.undecided,
         "deleted": _below_log_start(case),
+        "deleted_by": deleted_by(case, counts, known.runs, known.below_log_start),
+        "read_back": copies_read(case, counts),
         "returned": returned(case),
         "unknown_outcomes": {
             f"{t}/{p}": sent["unknown"] for (t, _, p), sent in sorted(counts.sent.items()) if sent["unknown"]

@@ -35,6 +35,7 @@ from harness.verify.engine.session import open_session
 from harness.verify.engine.tables import BUNDLE, Frames, read_tables
 from harness.verify.excuses.client_faults import attributed
 from harness.verify.excuses.excuses import excused
+from harness.verify.read_back import below_log_start
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -90,13 +91,22 @@ def judge_tables(
         progress("counting")
         figures = counted.result()
         admins = _collected(operated.result, [AdminReport() for _ in cases], "admin", failed)
+        below = _collected(lambda: below_log_start(inputs.drill), [{} for _ in cases], "deletions", failed)
         tiers = _collected(lambda: inputs.tiers, [Tier() for _ in cases], "tier", failed)
     by_bundle: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
         by_bundle[run[BUNDLE]].append(run)
     verdicts = [
         _concluded(
-            CaseResults(case=case, runs=by_bundle[n], counts=figures[n], failed=failed, admins=admins[n], tier=tiers[n])
+            CaseResults(
+                case=case,
+                runs=by_bundle[n],
+                counts=figures[n],
+                failed=failed,
+                admins=admins[n],
+                tier=tiers[n],
+                below_log_start=below[n],
+            )
         )
         for n, case in enumerate(cases)
     ]

@@ -19,12 +19,13 @@ def score(*, acked: int, lost: int, excused: int, episodes: Sequence[str], findi
     """The score of one run. acked: promised records. lost: missing ones, excused ones included. episodes: names of the
     faults that had an effect.
 
-    A loss outside every episode (no fault, or between two) counts as one episode with loss.
+    A loss between two episodes counts as one episode with loss. Without any episode there is no such figure, and
+    `lost_without_fault` counts the losses.
     """
     losses = [f for f in findings if f.kind in LOSSES_OF_EPISODE and f.condemns]
     hit = {f.step for f in losses if f.step in episodes}
-    count = max(len(episodes), 1) if losses else len(episodes)
-    with_loss = max(len(hit), 1) if losses else 0
+    count = len(episodes)
+    with_loss = max(len(hit), 1) if losses and episodes else 0
     promised = acked - excused
     share_raw = (acked - lost) / acked if acked else None
     share_excused = (promised - (lost - excused)) / promised if promised > 0 else None
@@ -38,6 +39,7 @@ def score(*, acked: int, lost: int, excused: int, episodes: Sequence[str], findi
         share_excused=share_excused,
         nines_raw=nines(share_raw),
         nines_excused=nines(share_excused),
+        lost_without_fault=0 if episodes else sum(f.count for f in losses),
     )
 
 

@@ -33,6 +33,7 @@ _SEEN: Final[dict[tuple[str, str], str | Callable[[Run], str]]] = {
     (Kind.LOST, "topic_gone"): (
         "another topic has the name now, and no declared step deleted the topic that the record was sent to"
     ),
+    (Kind.LOST, "compacted"): "the read after healing passed its place without returning it",
     (
         Kind.LOST,
         "uncommitted_only",

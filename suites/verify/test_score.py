@@ -47,9 +47,16 @@ def test_each_episode_with_loss_counts_once() -> None:
     assert figures.share_excused == pytest.approx(985 / 995)
 
 
-def test_a_loss_outside_every_episode_counts_as_an_episode() -> None:
-    figures = score(acked=10, lost=5, excused=0, episodes=[], findings=[replace(LOST, step=None)])
-    assert (figures.episodes, figures.episodes_with_loss, figures.loss_bound) == (1, 1, 1.0)
+def test_a_loss_between_two_episodes_counts_as_an_episode_with_loss() -> None:
+    figures = score(acked=10, lost=5, excused=0, episodes=["kill_1", "kill_2"], findings=[replace(LOST, step=None)])
+    assert (figures.episodes, figures.episodes_with_loss, figures.lost_without_fault) == (2, 1, 0)
+
+
+def test_a_run_without_faults_has_no_episodes_whatever_it_lost() -> None:
+    findings = [replace(LOST, step=None), replace(LOST, count=2, step=None, excused_by="acks=0")]
+    figures = score(acked=10, lost=7, excused=2, episodes=[], findings=findings)
+    assert (figures.episodes, figures.episodes_with_loss, figures.loss_bound) == (0, 0, 1.0)
+    assert figures.lost_without_fault == 5
 
 
 def test_without_acknowledged_records_there_is_no_share() -> None:

@@ -29,7 +29,8 @@ class Counts:
     sent: figures by place; read: rows by (kind, isolation, reader); seen: the highest offset that a live reader
     received, by reader and place; ends: transactions by producer, by outcome and those committed `after` the faults;
     commits: acknowledged ones by group, all and `after` the faults; streams: one row for each inconsistent stream;
-    reserved: the strongest acks, and the idempotence, with which streams of a producer were reserved; disks: brokers
+    reserved: the strongest acks, and the idempotence, with which streams of a producer were reserved; clients: names of
+    the clients that wrote them, without versions, by producer; disks: brokers
     with batches that were read; unanswered: lookups without an answer, with an error, by place; waits: waiting times;
     tier: drained records from the remote tier, and all drained records of its topics; again: offsets that a group
     received twice; missed: records that were deleted or compacted away before a group returned for them; undecided:
@@ -43,6 +44,7 @@ class Counts:
     commits: dict[str, dict[str, int]] = field(default_factory=dict)
     streams: list[dict[str, Any]] = field(default_factory=list)
     reserved: dict[str, tuple[str | None, bool | None]] = field(default_factory=dict)
+    clients: dict[str, frozenset[str]] = field(default_factory=dict)
     disks: frozenset[int] = frozenset()
     unanswered: dict[Place, tuple[int, str]] = field(default_factory=dict)
     waits: Waits = field(default_factory=Waits)
@@ -83,8 +85,14 @@ def counts(inputs: Inputs) -> list[Counts]:
     for row in given.streams.where("producer IS NULL OR rows != sent_seq").collect():
         out[row[BUNDLE]].streams.append(row.asDict())
     reserved = given.streams.where("producer IS NOT NULL").groupBy(BUNDLE, "producer")
-    for row in reserved.agg(F.max("acks").alias("acks"), F.max("idempotent").alias("idempotent")).collect():
+    of_producer = reserved.agg(
+        F.max("acks").alias("acks"),
+        F.max("idempotent").alias("idempotent"),
+        F.collect_set(F.substring_index("client", " ", 1)).alias("clients"),
+    )
+    for row in of_producer.collect():
         out[row[BUNDLE]].reserved[row["producer"]] = (row["acks"], row["idempotent"])
+        out[row[BUNDLE]].clients[row["producer"]] = frozenset(row["clients"])
     for row in given.batches.groupBy(BUNDLE).agg(F.collect_set("broker").alias("read")).collect():
         out[row[BUNDLE]].disks = frozenset(row["read"])
     return out

@@ -39,6 +39,8 @@ _GONE: Final = (Kind.LOST, Kind.VANISHED, Kind.REPLICA_DIVERGENCE)
 # a cleaner.
 _LACKING: Final = ("missing", "extra")
 _WRITTEN_AGAIN: Final = "written_again"
+# The reason of a loss that compaction excuses.
+COMPACTED: Final = "compacted"
 _TOPICS: Final[Columns] = {
     "topic": "string",
     "until_ns": "int64",
@@ -81,6 +83,8 @@ def compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
     joined = kept(joined.withColumn("why", F.when(possible & F.col("excused_by").isNull(), why)))
     perhaps = joined.where("why IS NOT NULL")
     taken = not_cleaned(perhaps, given, compacted).withColumn("excused_by", F.when(~F.col("uncleaned"), F.col("why")))
+    lost = F.col("excused_by").isNotNull() & (F.col("kind") == Kind.LOST.value)
+    taken = taken.withColumn("reason", F.when(lost, F.lit(COMPACTED)).otherwise(F.col("reason")))
     return joined.where("why IS NULL").select(*rows.columns).unionByName(taken.select(*rows.columns))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -15,6 +16,9 @@ from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import frame
 from harness.verify.excuses.clock_skew import ahead_ms
 from harness.verify.excuses.config_history import compacted_until, config_history, deletes_until
+
+RETENTION_MS: Final = "retention.ms"
+RETENTION_BYTES: Final = "retention.bytes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +45,8 @@ def limits_of(case: Case, topic: str, at_ns: int) -> Limits:
     until_ns = deletes_until(case, topic)
     if until_ns is None:
         return Limits(sizes=(), young_ms=None)
-    by_size = _in_force(case, topic, "retention.bytes", contract.retention_bytes if contract else -1, at_ns)
-    by_time = _in_force(case, topic, "retention.ms", contract.retention_ms if contract else RETENTION_MS_DEFAULT, at_ns)
+    by_size = _in_force(case, topic, RETENTION_BYTES, contract.retention_bytes if contract else -1, at_ns)
+    by_time = _in_force(case, topic, RETENTION_MS, contract.retention_ms if contract else RETENTION_MS_DEFAULT, at_ns)
     over_ns = [(value, min(ends_ns, until_ns)) for value, ends_ns in by_size]
     sizes = tuple(Size(value, None if end_ns >= at_ns else end_ns // 10**6) for value, end_ns in over_ns)
     # By the broker's clock, which a step may have changed.
@@ -61,15 +65,22 @@ def _in_force(case: Case, topic: str, key: str, declared: int, at_ns: int) -> It
 
 def may_delete(case: Case, topic: str) -> bool:
     """Whether retention may have moved the log start between two snapshots."""
+    return bool(deleting_settings(case, topic))
+
+
+def deleting_settings(case: Case, topic: str) -> tuple[str, ...]:
+    """The settings of retention that may have deleted records of this run."""
     contract = case.contract.topics.get(topic)
     if contract is None:
-        return False
+        return ()
     ended_ns = case.run.get("ended_ns") or case.run.get("started_ns") or 0
     limits = limits_of(case, topic, ended_ns)
     started_ms = (case.run.get("started_ns") or 0) // 10**6
     if contract.timestamp_type != APPEND_TIME:  # records may bear times before the run
         started_ms -= max((producer.backdated_ms for producer in case.contract.producers.values()), default=0)
-    return bool(limits.sizes) or (limits.young_ms is not None and limits.young_ms >= started_ms)
+    by_time = limits.young_ms is not None and limits.young_ms >= started_ms
+    holding = {RETENTION_MS: by_time, RETENTION_BYTES: bool(limits.sizes)}
+    return tuple(setting for setting, holds in holding.items() if holds)
 
 
 def topics_that_keep_all(given: Prepared) -> DataFrame:

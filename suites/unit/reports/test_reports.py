@@ -44,10 +44,11 @@ def text_of(summary: GateSummary, *verdicts: Verdict) -> str:
 
 
 def test_a_pass_fits_on_one_screen() -> None:
-    said = text_of(gate_summary(ran("a", Status.PASS), ran("b", Status.PASS)), verdict("a", Status.PASS))
+    said = text_of(gate_summary(ran("a", Status.PASS), ran("b", Status.PASS)), read_back(24, 24))
     assert said.strip().splitlines() == [
         "PASS of all 2 scenarios: Kafka 4.3.1 (commit abc123)",
-        "  Every promised record was read back from every copy: once, in order and unchanged.",
+        "  Every promised record was read back from every copy: once, in order and unchanged. "
+        "24 copies of 8 partitions were read.",
         "",
         "0 of 6 fault episodes lost promised records; up to 39 % chance of loss an episode at 95 %",
         "  descriptive: 1,000 of 1,000 promised records (100 %) durable; raw 1,000 of 1,000 acked records (100 %)",
@@ -175,6 +176,31 @@ def test_the_longest_stalls_are_named_and_latencies_only_for_a_single_scenario()
     )
     assert f"  longest without acks: {reported}" in said
     assert not any("acks took" in line for line in said)
+
+
+def faultless(name: str, status: Status, lost_without_fault: int, *findings: Finding) -> Verdict:
+    given = verdict(name, status, *findings)
+    assert given.score is not None
+    none = replace(given.score, episodes=0, episodes_with_loss=0, loss_bound=1.0, lost_without_fault=lost_without_fault)
+    return replace(given, score=none)
+
+
+def test_runs_without_faults_say_nothing_about_fault_episodes() -> None:
+    summary = gate_summary(ran("a", Status.FAIL), ran("b", Status.FAIL))
+    said = text_of(summary, faultless("a", Status.FAIL, 50, lost()), faultless("b", Status.FAIL, 1, lost(1)))
+    assert "fault episodes" not in said
+    assert "51 promised records or operations were lost where no fault had an effect" in said.splitlines()
+    said = text_of(gate_summary(ran("a", Status.PASS)), faultless("a", Status.PASS, 0))
+    assert "no fault had an effect, so nothing is said about fault episodes" in said.splitlines()
+
+
+def test_a_loss_without_a_fault_is_named_beside_the_episodes_of_other_runs() -> None:
+    summary = gate_summary(ran("a", Status.FAIL), ran("b", Status.PASS))
+    said = text_of(summary, faultless("a", Status.FAIL, 50, lost()), verdict("b", Status.PASS))
+    assert (
+        "0 of 6 fault episodes lost promised records; up to 39 % chance of loss an episode at 95 %; "
+        "50 promised records or operations were lost where no fault had an effect"
+    ) in said.splitlines()
 
 
 def test_excused_losses_are_shown_under_a_pass() -> None:
@@ -383,3 +409,42 @@ def test_a_terminal_gets_a_spinner_and_keeps_the_lines() -> None:
     assert "killing the leader" in said
     assert said.index("Kafka 4.3.1 from here") < said.index("done")
     assert "[bold]not markup[/bold]" in said
+
+
+def read_back(copies_read: int, copies: int | None, **deleted: int) -> Verdict:
+    given = verdict("a", Status.PASS)
+    facts = {"partitions": 8, "copies_read": copies_read, "copies": copies}
+    return replace(given, facts={**given.facts, "read_back": facts, "deleted_by": deleted})
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            read_back(24, 24),
+            "Every promised record was read back from every copy: once, in order and unchanged. "
+            "24 copies of 8 partitions were read.",
+        ),
+        (
+            read_back(8, 24),
+            "Every promised record was read back: once, in order and unchanged. "
+            "8 of 24 copies were read; nothing is known about the others.",
+        ),
+        (
+            read_back(8, None),
+            "Every promised record was read back: once, in order and unchanged. "
+            "8 copies were read; no broker reported how many there are.",
+        ),
+        (verdict("a", Status.PASS), "Every promised record was read back: once, in order and unchanged."),
+    ],
+)
+def test_a_pass_says_how_many_copies_were_read(given: Verdict, said: str) -> None:
+    assert f"  {said}" in text_of(gate_summary(ran("a", Status.PASS)), given).splitlines()
+
+
+def test_a_pass_says_how_many_records_were_deleted_by_what() -> None:
+    given = read_back(24, 24, compaction=1200, DeleteRecords=40)
+    line = "  Acknowledged records that were deleted, as declared: 40 by DeleteRecords, 1,200 by compaction."
+    assert line in text_of(gate_summary(ran("a", Status.PASS)), given).splitlines()
+    assert "deleted" not in text_of(gate_summary(ran("a", Status.PASS)), read_back(24, 24))
+    assert "as declared" not in text_of(gate_summary(ran("a", Status.FAIL)), replace(given, status=Status.FAIL))

@@ -1,0 +1,118 @@
+"""What a verdict says about the copies that were read, and about records that were deleted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from harness.model.verdict import Status, Verdict
+from suites.verify.checks.test_java_clients import other_harness
+from suites.verify.edits import contract, lose, start_at, taken
+from suites.verify.excuses.test_configured_away import keyed
+from suites.verify.excuses.test_topics_deleted import recreated
+from suites.verify.history import Built, History
+from suites.verify.judging import HistoryBatch
+
+
+def only_the_drain(built: Built, **read: Any) -> Built:
+    """Another harness read nothing but the leader's copy."""
+    built.drop("observations", kind="replica")
+    built.reads = [row | read for row in built.reads if row["kind"] == "drain"]
+    return other_harness(built)
+
+
+def old(**settings: Any) -> Built:
+    """Retention deleted the first two of three records, which are a second older than the third."""
+    return contract(History("AA.A").build(start_at(2)), **settings)
+
+
+def requested(built: Built, before_offset: int) -> Built:
+    return contract(built, delete_records=True).event("delete_records", before_offset=before_offset)
+
+
+def unreported(built: Built) -> Built:
+    built.cluster["snapshots"].clear()
+    return built
+
+
+ALL_OF_ONE = {"partitions": 1, "copies_read": 3, "copies": 3}
+
+# name -> (history, status, what was read, what was deleted)
+CASES: dict[str, tuple[Built, Status, dict[str, int | None], dict[str, int]]] = {
+    "every copy": (History("AAA", "A").build(), Status.PASS, {"partitions": 2, "copies_read": 6, "copies": 6}, {}),
+    "a partition without records": (History("AAA", "u").build(), Status.PASS, ALL_OF_ONE, {}),
+    "only the leader's copy": (
+        only_the_drain(History("AAA").build()),
+        Status.PASS,
+        {"partitions": 1, "copies_read": 1, "copies": 3},
+        {},
+    ),
+    "a read that several brokers served": (
+        only_the_drain(History("AAA").build(), served_by=[1, 2]),
+        Status.PASS,
+        {"partitions": 1, "copies_read": 1, "copies": 3},
+        {},
+    ),
+    "a read by a broker that is no replica": (
+        only_the_drain(History("AAA").build(), served_by=[9]),
+        Status.PASS,
+        {"partitions": 1, "copies_read": 1, "copies": 3},
+        {},
+    ),
+    "no broker reported the replicas": (
+        unreported(only_the_drain(History("AAA").build())),
+        Status.INCONCLUSIVE,
+        {"partitions": 1, "copies_read": 1, "copies": None},
+        {},
+    ),
+    "deleted by age": (old(retention_ms=500), Status.PASS, ALL_OF_ONE, {"retention.ms": 2}),
+    "deleted by size": (old(retention_bytes=100), Status.PASS, ALL_OF_ONE, {"retention.bytes": 2}),
+    "deleted by age or size": (
+        old(retention_ms=500, retention_bytes=100),
+        Status.PASS,
+        ALL_OF_ONE,
+        {"retention.ms or retention.bytes": 2},
+    ),
+    "deleted on request": (
+        requested(History("AAA").build(start_at(2)), 2),
+        Status.PASS,
+        ALL_OF_ONE,
+        {"DeleteRecords": 2},
+    ),
+    "deleted on request, and then by age": (
+        requested(old(retention_ms=500), 1),
+        Status.PASS,
+        ALL_OF_ONE,
+        {"DeleteRecords": 1, "retention.ms": 1},
+    ),
+    "compacted": (keyed(History("AA/A").build(taken(0))), Status.PASS, ALL_OF_ONE, {"compaction": 1}),
+    "lost from a compacted topic": (
+        keyed(History("AA/A").build(lose(2))),
+        Status.FAIL,
+        ALL_OF_ONE,
+        {},
+    ),
+    "the topic was deleted": (
+        recreated(History("AA").build(), ("acked", 1), ("acked", 2), ("unknown", 3)),
+        Status.PASS,
+        ALL_OF_ONE,
+        {"the deletion of their topic": 2},
+    ),
+}
+
+BATCH = HistoryBatch(history for history, *_ in CASES.values())
+
+
+@pytest.fixture(scope="module")
+def judged(spark: SparkSession) -> dict[str, Verdict]:
+    return dict(zip(CASES, BATCH.verdicts(spark), strict=True))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_verdict_says_what_was_read_and_what_was_deleted(name: str, judged: dict[str, Verdict]) -> None:
+    verdict = judged[name]
+    _, status, read, deleted = CASES[name]
+    assert verdict.status is status, (verdict.doubts, verdict.findings)
+    assert (verdict.facts["read_back"], verdict.facts["deleted_by"]) == (read, deleted)
