@@ -8,6 +8,7 @@ from typing import Any, Final
 from harness.evidence.shapes import Kinds, Many, Members, Shape, misfit
 from harness.model.errors import BadEvidence
 from harness.model.facts import MEANINGS, Stop
+from harness.model.pending import Pending
 from harness.model.schemas import ACKS, FORMAT_VERSION, ISOLATIONS, PHASES, TIMESTAMP_TYPES
 
 _PLACE: Final = {"topic": "string", "partition": "int"}
@@ -91,7 +92,7 @@ _RUN: Final = {
     "capabilities?": ["string"],
     "groups_resume?": "bool",
     "timestamps?": ("send",),
-    "recovered?": _SETTLED,
+    "recovered?": {**_SETTLED, "pending?": tuple(pending.value for pending in Pending)},
     "transactions_settled?": _SETTLED,
     "secured?": {
         "protocol": "string",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from harness.clusters.base import Cluster
@@ -15,6 +15,7 @@ from harness.faults.steps.waits import INTERNAL_TOPICS
 from harness.kafka.admin.client import AdminView, PartitionState
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
+from harness.model.pending import Pending
 from harness.model.place import Place
 from harness.model.scenario.scenario import Topic
 from harness.model.waiting import wait_for
@@ -41,9 +42,11 @@ class Settled:
     ok: bool
     waited_s: float
     last_seen: str
+    pending: Pending | None = None  # what was missing, if it was a wait for recovery that timed out
 
     def as_dict(self) -> dict[str, object]:
-        return {"ok": self.ok, "waited_s": round(self.waited_s, 3), "last_seen": self.last_seen}
+        plain = {"ok": self.ok, "waited_s": round(self.waited_s, 3), "last_seen": self.last_seen}
+        return plain if self.pending is None else {**plain, "pending": self.pending.value}
 
 
 def recovered(
@@ -55,13 +58,23 @@ def recovered(
     """
     healed_ns = now_ns()
     been_full: set[Place] = set()
+    missing: Pending | None = None
 
     def pending() -> str:
+        nonlocal missing
         states = admin.partitions((*topics, *INTERNAL_TOPICS))
         been_full.update((state.topic, state.partition) for state in states if _full(state))
-        return _nodes_down(cluster) or _isr_not_full(states, topics, been_full) or _no_acks(load, flowing, healed_ns)
+        missing = Pending.NODES_DOWN
+        if down := _nodes_down(cluster):
+            return down
+        missing = Pending.ISR_NOT_FULL
+        if short := _isr_not_full(states, topics, been_full):
+            return short
+        missing = Pending.NO_ACKS
+        return _no_acks(load, flowing, healed_ns)
 
-    return settled(pending, what="the cluster to recover after healing", deadline_s=RECOVERY_DEADLINE_S)
+    waited = settled(pending, what="the cluster to recover after healing", deadline_s=RECOVERY_DEADLINE_S)
+    return waited if waited.ok else replace(waited, pending=missing)
 
 
 def isr_full(cluster: Cluster, admin: AdminView, topics: Sequence[str]) -> Settled:

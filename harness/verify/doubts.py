@@ -81,14 +81,13 @@ def _of_the_run(case: Case) -> Iterator[Doubt]:
 
 
 def _without_effect(case: Case) -> Iterator[Doubt]:
-    """Faults without an effect on the data path: they tested nothing. The run may have reported them already."""
-    said = [row["text"] for row in case.run.get("doubts") or [] if row["name"] == "no_effect"]
+    """Faults without an effect on the data path: they tested nothing. A run that reported them already uses the same
+    sentence, so that it is not repeated."""
     for step in case.steps:
         effect = step["effect"] or {}
-        name = step["name"]
-        if step["is_fault"] and not effect.get("held") and not any(f"step {name} " in text for text in said):
-            because = effect.get("because") or "the evidence has no proof that it did anything"
-            yield Doubt("no_effect", f"step {name} had no effect: {because}")
+        if step["is_fault"] and not effect.get("held"):
+            because = effect.get("because") or "nothing proves an effect"
+            yield Doubt("no_effect", f"step {step['name']} had no effect: {because}")
 
 
 def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
@@ -201,7 +200,8 @@ def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
     if (case.run.get("recovered") or {}).get("ok") is None:
         yield Doubt("recovery_unknown", "the run did not wait for the cluster to recover")
     elif case.run["recovered"]["ok"] is False and excusable(case):
-        yield Doubt("not_back", f"the cluster did not recover: {case.run['recovered'].get('last_seen')}")
+        unsaid = "" if case.run["recovered"].get("pending") else "; run.json does not say what was missing (`pending`)"
+        yield Doubt("not_back", f"the cluster did not recover: {case.run['recovered'].get('last_seen')}{unsaid}")
     if settled(case) is False:
         seen = case.run["transactions_settled"].get("last_seen")
         yield Doubt("transactions_late", f"transactions were still open when the wait for their end timed out: {seen}")

@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Any, Final
 
 from harness.model.finding import Kind
+from harness.model.pending import Pending
 from suites.planted.copies import Copy, Original, Row
 from suites.planted.expected import Broken, Expected, Record, doubtful, fails, of, passes
 from suites.planted.plants import AFTER_HEALING, COMMITTED, last_partition, middle, plant, records
@@ -286,7 +287,7 @@ def _unsettled(copy: Copy) -> None:
 
 @plant
 def not_recovered(copy: Copy) -> Expected:
-    _recovered(copy, False, "plain/0: the ISR is [1, 2] of [1, 2, 3]")
+    _recovered(copy, False, "plain/0: the ISR is [1, 2] of [1, 2, 3]", Pending.ISR_NOT_FULL)
     return fails([(Kind.NOT_RECOVERED.value, None, None, None)], by_documents=True)
 
 
@@ -299,7 +300,7 @@ def near_not_recovered_slowly(copy: Copy) -> Expected:
 @plant
 def near_not_recovered_with_a_node_down(copy: Copy) -> Expected:
     """A node was down, so recovery was not required: a doubt."""
-    _recovered(copy, False, "broker 2 is not running")
+    _recovered(copy, False, "broker 2 is not running", Pending.NODES_DOWN)
     return doubtful("not_back")
 
 
@@ -334,9 +335,9 @@ def _no_acks(copy: Copy, isr: list[int]) -> None:
         steps[-1]["events"].append({**reported, "leader": 1, "isr": isr, "beside": {"plain/1": 500}})
 
 
-def _recovered(copy: Copy, ok: bool, last_seen: str) -> None:
+def _recovered(copy: Copy, ok: bool, last_seen: str, pending: Pending | None = None) -> None:
     with copy.document("run") as run:
-        run["recovered"] = {"ok": ok, "waited_s": 119.0, "last_seen": last_seen}
+        run["recovered"] = {"ok": ok, "waited_s": 119.0, "last_seen": last_seen, "pending": pending}
 
 
 # --- helpers ---

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from harness.faults.steps import step_runner
 from harness.model.verdict import Status, Verdict
 from harness.verify.engine import inputs
 from suites.verify.edits import contract, run_finished, start_at, stuck
@@ -60,6 +61,7 @@ def stopped(reset: str, committed: int | None = None) -> Built:
     return built
 
 
+NOT_BACK: dict[str, Any] = {"ok": False, "waited_s": 90, "last_seen": "t-0 isr [1]"}
 SILENT: dict[str, Any] = {"ok": None, "waited_s": 0, "last_seen": "not asked"}
 
 # name -> (history, names of the doubts)
@@ -91,6 +93,27 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "a fault without effect": (
         changed(lambda b: b.steps[0].update(effect={"held": False, "because": "no", "seen": {}})),
         ["no_effect"],
+    ),
+    "a fault without effect, which the run reported": (
+        changed(
+            lambda b: b.steps[0].update(effect={"held": False, "because": "no", "seen": {}}),
+            lambda b: b.run.update(doubts=[{"name": n, "text": text} for n, text in step_runner.doubts(b.steps)]),
+        ),
+        ["no_effect"],
+    ),
+    "a fault without a report of its effect, which the run reported": (
+        changed(
+            lambda b: b.steps[0].update(effect=None),
+            lambda b: b.run.update(doubts=[{"name": n, "text": text} for n, text in step_runner.doubts(b.steps)]),
+        ),
+        ["no_effect"],
+    ),
+    "a fault without effect, beside the text of another one": (
+        changed(
+            lambda b: b.steps[0].update(effect={"held": False, "because": "no", "seen": {}}),
+            lambda b: b.run.update(doubts=[{"name": "no_effect", "text": "step kill of another run had none"}]),
+        ),
+        ["no_effect", "no_effect"],
     ),
     "a fault without a report of its effect": (changed(lambda b: b.steps[0].update(effect=None)), ["no_effect"]),
     "an action needs no effect": (changed(lambda b: b.steps[0].update(effect=None, is_fault=False)), []),
@@ -171,12 +194,13 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "the leader reports no high watermark": (partition(high_watermark=None), ["no_watermark"]),
     "the run did not wait for recovery": (run(recovered=SILENT), ["recovery_unknown"]),
     "a node stays down": (
-        run(recovered={"ok": False, "waited_s": 90, "last_seen": "last saw 'not running: [2]'"}),
+        run(recovered=NOT_BACK | {"pending": "nodes_down"}),
         ["not_back"],
     ),
+    "nobody knows what was missing, whatever the text says": (run(recovered=NOT_BACK), ["not_back"]),
     "a client died, so acknowledgements stopped": (
         run(
-            recovered={"ok": False, "waited_s": 90, "last_seen": "no acks since healing on t-0"},
+            recovered=NOT_BACK | {"pending": "no_acks"},
             doubts=[{"name": "producer", "text": "producer p died"}],
         ),
         ["producer", "not_back"],

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.model.finding import Finding, Kind
+from harness.model.pending import Pending
 from harness.verify.checks.log_start import beyond_log
 from harness.verify.checks.unavailable import OF_CLIENTS
 from harness.verify.engine.case import Case
@@ -28,10 +29,11 @@ def settled(case: Case) -> bool | None:
 
 
 def excusable(case: Case) -> bool:
-    """Whether something else kept the cluster from recovering: a node that is not running, or a client that died."""
-    seen = str((case.run.get("recovered") or {}).get("last_seen", ""))
+    """Whether something else may have kept the cluster from recovering: a node that is not running, a client that died,
+    or what the evidence does not say."""
+    pending = (case.run.get("recovered") or {}).get("pending")
     clients = any(doubt["name"] in OF_CLIENTS for doubt in case.run.get("doubts") or [])
-    return "not running" in seen or ("no acks" in seen and clients)
+    return pending in (None, Pending.NODES_DOWN) or (pending == Pending.NO_ACKS and clients)
 
 
 def _hanging(case: Case) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ import pytest
 
 from harness.faults.steps.waits import INTERNAL_TOPICS
 from harness.kafka.admin.client import PartitionState
+from harness.model.pending import Pending
 from harness.model.scenario.scenario import Topic
 from harness.run import recovery
 
@@ -62,6 +63,18 @@ def test_an_isr_that_was_never_full_has_not_recovered() -> None:
     assert not seen.ok
     assert "t-1 leader 1 isr [1, 2]" in seen.last_seen
     assert "t-0" not in seen.last_seen
+    assert seen.as_dict()["pending"] == "isr_not_full"
+
+
+FULL = [state(0, 1, 2, 3), state(1, 1, 2, 3)]
+
+
+def test_the_result_declares_what_was_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "pending" not in recovered(FULL).as_dict()
+    monkeypatch.setattr(LOAD, "produced_acks", lambda topic, partition, since_ns: 0)
+    assert recovered(FULL).pending is Pending.NO_ACKS
+    monkeypatch.setattr(CLUSTER, "running", lambda node: node != 2)
+    assert recovered(FULL).pending is Pending.NODES_DOWN
 
 
 def test_a_partition_without_a_leader_was_not_full() -> None:

@@ -514,6 +514,7 @@ CASES["the cluster does not recover"][0].run["recovered"] = {
     "ok": False,
     "waited_s": 90.0,
     "last_seen": "t-0 isr [1]",
+    "pending": "isr_not_full",
 }
 
 BATCH = HistoryBatch(history for history, _ in CASES.values())
