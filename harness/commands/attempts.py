@@ -14,6 +14,7 @@ from typing import Final
 from harness.commands.tracebacks import first_line, save_traceback
 from harness.commands.verify import BatchVerdicts
 from harness.evidence.gate import ScenarioResult, is_bundle
+from harness.model.doubt_names import DoubtName
 from harness.model.errors import HarnessError
 from harness.model.verdict import Doubt, Status
 from harness.run.cluster_pool import ClusterPool
@@ -22,7 +23,7 @@ from harness.run.scenario_run import Driven, Task, drive
 
 ATTEMPTS_MAX: Final = 2
 # These doubts come from brokers, by what they answered to clients or by their end: another attempt may hide a bug.
-FROM_BROKERS: Final = frozenset({"producer_fatal", "reader_reset", "node_died"})
+FROM_BROKERS: Final = frozenset({DoubtName.PRODUCER_FATAL, DoubtName.READER_RESET, DoubtName.NODE_DIED})
 
 
 @dataclass(frozen=True, slots=True)

@@ -301,10 +301,10 @@ def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
 
 
 @commands.command("list")
-@click.argument("what", type=click.Choice(["scenarios", "faults", "checks", "releases"]))
+@click.argument("what", type=click.Choice([*listing.LISTS]))
 @click.option("--maven-repo", metavar="URL", help="Repository of the releases. Default: Maven Central.")
 def list_(what: str, maven_repo: str | None) -> Exit:
-    """List scenarios, faults, checks or releases, and which of them this machine can do."""
+    """List scenarios, faults, checks, doubts or releases, and which of them this machine can do."""
     reports.table(*listing.LISTS[what](maven_repo))
     return Exit.PASS
 

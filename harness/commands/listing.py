@@ -1,4 +1,4 @@
-"""The command `list`: scenarios, faults, checks and releases, each as a heading and rows of text."""
+"""The command `list`: scenarios, faults, checks, doubts and releases, each as a heading and rows of text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any, Final
 
 from harness.model.backend import AUTO
+from harness.model.doubt_names import DoubtName
 from harness.model.errors import BadInput
 from harness.model.finding import Kind
 
@@ -56,6 +57,12 @@ def checks(maven_repo: str | None) -> Table:
     return ("finding", "what it means"), sorted((kind.value, kind.meaning) for kind in Kind)
 
 
+def doubts(maven_repo: str | None) -> Table:
+    """Names of doubts with their meanings."""
+    del maven_repo
+    return ("doubt", "what it means"), [(doubt.value, doubt.meaning) for doubt in DoubtName]
+
+
 def releases(maven_repo: str | None) -> Table:
     """Final versions in the repository, newest first, and which of them are cached."""
     from harness.kafka.release.cache import default_cache
@@ -79,6 +86,7 @@ LISTS: Final[dict[str, Callable[[str | None], Table]]] = {
     "scenarios": scenarios,
     "faults": faults,
     "checks": checks,
+    "doubts": doubts,
     "releases": releases,
 }
 

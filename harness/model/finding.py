@@ -3,20 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any
 
+from harness.model.described import Described
 
-class Kind(StrEnum):
+
+class Kind(Described):
     """Names of broken promises, the same in code, files and pages; `meaning` explains each in one sentence."""
-
-    meaning: str
-
-    def __new__(cls, name: str, meaning: str = "") -> Kind:
-        kind = str.__new__(cls, name)
-        kind._value_ = name
-        kind.meaning = meaning
-        return kind
 
     LOST = "lost", "An acknowledged record is missing: the read after healing passed its offset without returning it."
     VANISHED = "vanished", "A reader received a record, acknowledged or not, and the log no longer contains it."

@@ -19,6 +19,7 @@ from harness.model.backend import PROCESSES
 from harness.model.clock import now_ns
 from harness.model.contract.contract import Contract
 from harness.model.contract.internal_topics import internal_topics
+from harness.model.doubt_names import DoubtName
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import Scenario
@@ -89,9 +90,9 @@ def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
     try:
         _run(record, say)
     except HarnessTimeout as late:
-        record.doubt("harness_timeout", str(late))
+        record.doubt(DoubtName.HARNESS_TIMEOUT, str(late))
     except HarnessFailure as broken:
-        record.doubt("harness_failed", str(broken))
+        record.doubt(DoubtName.HARNESS_FAILED, str(broken))
     finally:
         bundle.close()
     record.write(finished=record.finished)
@@ -132,7 +133,7 @@ class _Record:
     def tiered(self, settled: recovery.Settled) -> None:
         """Adds a doubt where segments are missing in the remote tier: reads from the tier were not exercised."""
         if not settled.ok:
-            self.doubt("tier_unfilled", settled.last_seen)
+            self.doubt(DoubtName.TIER_UNFILLED, settled.last_seen)
 
     def windows(self) -> Windows:
         return windows_of(self.started_ns, self.ended_ns or now_ns(), self.steps)
@@ -290,13 +291,15 @@ def _settle_and_drain(
     record.transactions_settled = recovery.transactions_over(admin, topics, TRANSACTIONS_DEADLINE_S).as_dict()
     settled = recovery.isr_full(cluster, admin, topics)
     if not settled.ok:  # not the same as `recovered`: an ISR may shrink again
-        record.doubt("isr_not_full", settled.last_seen)
+        record.doubt(DoubtName.ISR_NOT_FULL, settled.last_seen)
     record.tiered(tier.at_rest())
     tier.look("healed")
     record.snapshots.append(recovery.snapshot(admin, "healed", topics, groups))
     admin_probe.look("healed", load.admins)
     if unseen := recovery.not_reported(record.snapshots[-1], record.scenario.topics):
-        record.doubt("partition_unseen", f"no broker reported {unseen} after healing, so that they are not read")
+        record.doubt(
+            DoubtName.PARTITION_UNSEEN, f"no broker reported {unseen} after healing, so that they are not read"
+        )
     plan = DrainPlan(
         bootstrap=_observer_bootstrap(record),
         targets=load.targets,
@@ -317,7 +320,7 @@ def _settle_and_drain(
     say("reading batch headers on every disk")
     disks = broker_state.read_disks(cluster, topics, bundle)
     for damage in disks.damage:
-        record.doubt("disk_damage", damage)
+        record.doubt(DoubtName.DISK_DAMAGE, damage)
     _read_from_anywhere(record, load, reads, say)
     bundle.document(
         "cluster.json",
@@ -331,7 +334,7 @@ def _settle_and_drain(
     )
     _write_history(record, admin)
     for died in cluster.unexpected_exits():
-        record.doubt("node_died", str(died))
+        record.doubt(DoubtName.NODE_DIED, str(died))
 
 
 def _write_history(record: _Record, admin: AdminView) -> None:
@@ -373,4 +376,4 @@ def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Mapping[str
         elif row["topic"] not in groups.setdefault(row["group"], []):
             groups[row["group"]].append(row["topic"])
     for silence in probe(asks, groups, logs, context, bundle):
-        record.doubt("probe_unanswered", silence)
+        record.doubt(DoubtName.PROBE_UNANSWERED, silence)

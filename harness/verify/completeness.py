@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from harness.model.doubt_names import DoubtName
 from harness.model.verdict import Doubt
 from harness.verify.engine.case import FINAL_PHASES, Case, place_of
 from harness.verify.engine.counts import Counts
@@ -24,17 +25,19 @@ def evidence_gaps(case: Case, counts: Counts) -> Iterator[Doubt]:
 def _streams(counts: Counts) -> Iterator[Doubt]:
     unreserved = sum(row["producer"] is None for row in counts.streams)
     if unreserved:
-        yield Doubt("no_reservation", f"{unreserved} streams have no reservation, so their producers are unknown")
+        yield Doubt(
+            DoubtName.NO_RESERVATION, f"{unreserved} streams have no reservation, so their producers are unknown"
+        )
     for row in counts.streams:
         if row["rows"] != row["sent_seq"]:
             text = f"stream {row['stream']} has {row['rows']} rows in the ledger and {row['sent_seq']} sequence numbers"
-            yield Doubt("ledger_gap", text)
+            yield Doubt(DoubtName.LEDGER_GAP, text)
 
 
 def _steps(case: Case) -> Iterator[Doubt]:
     wanted, done = case.scenario.get("steps") or [], case.steps
     if len(done) < len(wanted):
-        yield Doubt("steps_missing", f"the scenario has {len(wanted)} steps, and steps.json has {len(done)}")
+        yield Doubt(DoubtName.STEPS_MISSING, f"the scenario has {len(wanted)} steps, and steps.json has {len(done)}")
 
 
 def _spans_of_reads(case: Case) -> Iterator[Doubt]:
@@ -53,10 +56,10 @@ def _spans_of_reads(case: Case) -> Iterator[Doubt]:
         begins = max([*starts, holes.get(place_of(read), 0) if read["kind"] == "replica" else 0])
         if starts and read["start"] > begins:
             text = f"{read_name} started at {read['start']}, and no replica's log starts above {max(starts)}"
-            yield Doubt("read_late", text)
+            yield Doubt(DoubtName.READ_LATE, text)
         if ends and read["position"] < max(ends) and read["reached"]:
             text = f"{read_name} claims to have ended at {read['position']}, and a replica's log ends at {max(ends)}"
-            yield Doubt("read_short", text)
+            yield Doubt(DoubtName.READ_SHORT, text)
 
 
 def _disks(case: Case, counts: Counts) -> Iterator[Doubt]:
@@ -67,9 +70,9 @@ def _disks(case: Case, counts: Counts) -> Iterator[Doubt]:
     logs = [log for p in last["partitions"] for log in p["logs"]]
     filled = {log["broker"] for log in logs if log["log_end"] > log["log_start"]}
     if not counts.disks:
-        yield Doubt("no_batches", "the disks of the brokers could be read, and were not")
+        yield Doubt(DoubtName.NO_BATCHES, "the disks of the brokers could be read, and were not")
     elif not_read := sorted(filled - counts.disks):
-        yield Doubt("no_batches", f"the disks of brokers {not_read} were not read")
+        yield Doubt(DoubtName.NO_BATCHES, f"the disks of brokers {not_read} were not read")
 
 
 def _contract(case: Case, counts: Counts) -> Iterator[Doubt]:
@@ -80,7 +83,10 @@ def _contract(case: Case, counts: Counts) -> Iterator[Doubt]:
             continue
         if _STRENGTH.index(contract.acks) < _STRENGTH.index(acks):
             yield Doubt(
-                "contract_weaker", f"producer {name} used acks={acks}, and the contract says acks={contract.acks}"
+                DoubtName.CONTRACT_WEAKER,
+                f"producer {name} used acks={acks}, and the contract says acks={contract.acks}",
             )
         if idempotent and not contract.idempotent:
-            yield Doubt("contract_weaker", f"producer {name} was idempotent, and the contract says that it is not")
+            yield Doubt(
+                DoubtName.CONTRACT_WEAKER, f"producer {name} was idempotent, and the contract says that it is not"
+            )

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from harness.model.doubt_names import DoubtName
 from harness.model.finding import Kind
 from harness.model.verdict import Doubt
 from harness.verify.checks import tier_coverage, tls
@@ -32,7 +33,7 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
     if not case.complete:
         found.append(
             Doubt(
-                "unfinished",
+                DoubtName.UNFINISHED,
                 "the run ended before its last step, so records that are missing were not judged; run it again",
             )
         )
@@ -58,19 +59,19 @@ def _unattributed(runs: Runs) -> Iterator[Doubt]:
         if run["kind"] == UNATTRIBUTED:
             records[run["reason"], run["reader"], f"{run['topic']}/{run['partition']}"] += run["fate_records"]
     for (kind, client, place), count in records.items():
-        yield Doubt("unattributed", unattributed(kind, client, place, count))
+        yield Doubt(DoubtName.UNATTRIBUTED, unattributed(kind, client, place, count))
 
 
 def _lookups(counts: Counts) -> Iterator[Doubt]:
     for (topic, _, partition), (n, error) in sorted(counts.unanswered.items()):
         text = f"{n} requests for offsets of {topic}/{partition} by time or epoch failed: {error}"
-        yield Doubt("lookup_unanswered", text)
+        yield Doubt(DoubtName.LOOKUP_UNANSWERED, text)
 
 
 def _failed_checks(failed: Mapping[str, str]) -> Iterator[Doubt]:
     for name, error in failed.items():
         yield Doubt(
-            f"check_failed:{name}",
+            f"{DoubtName.CHECK_FAILED}:{name}",
             f"the check {name} failed and proves nothing ({error}); please report it as a defect of the harness",
         )
 
@@ -87,13 +88,13 @@ def _without_effect(case: Case) -> Iterator[Doubt]:
         effect = step["effect"] or {}
         if step["is_fault"] and not effect.get("held"):
             because = effect.get("because") or "nothing proves an effect"
-            yield Doubt("no_effect", f"step {step['name']} had no effect: {because}")
+            yield Doubt(DoubtName.NO_EFFECT, f"step {step['name']} had no effect: {because}")
 
 
 def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
     """Reads that ended early, unless the records that they did not reach are in no log."""
     if not any(kind == "drain" for kind, _, _ in counts.read):
-        yield Doubt("empty_drain", "the read after healing returned no record at all")
+        yield Doubt(DoubtName.EMPTY_DRAIN, "the read after healing returned no record at all")
     not_read: Counter[str] = Counter()
     unshared: Counter[tuple[str, str]] = Counter()
     unprocessed: Counter[tuple[str, str]] = Counter()
@@ -104,30 +105,32 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
         elif run["kind"] == UNJUDGED:
             start = run["other_last"]
             lacks = "the evidence lacks the batch sizes, or the log start before the run"
-            yield Doubt("unjudged", f"the log of {place} starts at {start}; {lacks}, so it may be wrong")
+            yield Doubt(DoubtName.UNJUDGED, f"the log of {place} starts at {start}; {lacks}, so it may be wrong")
         elif run["kind"] == UNPROCESSED:
             unprocessed[run["reader"], place] += run["fate_records"]
         elif run["kind"] == UNSHARED:
             unshared[run["reader"], place] += run["fate_records"]
     for (processor, place), records in unprocessed.items():
-        yield Doubt("unprocessed", f"{processor} had not yet processed {records} records of {place} when the run ended")
+        yield Doubt(
+            DoubtName.UNPROCESSED, f"{processor} had not yet processed {records} records of {place} when the run ended"
+        )
     for (group, place), records in unshared.items():
         text = f"share group {group} accepted none of {records} records of {place}"
         archived = "it may have archived them: a delivery whose response was lost counts towards the limit, too"
-        yield Doubt("unshared", f"{text}; {archived}")
+        yield Doubt(DoubtName.UNSHARED, f"{text}; {archived}")
     for text in undrained(case):
-        yield Doubt("share_undrained", text)
+        yield Doubt(DoubtName.SHARE_UNDRAINED, text)
     for place, records in not_read.items():
-        yield Doubt("not_read", f"no read reached {records} acknowledged records of {place}")
+        yield Doubt(DoubtName.NOT_READ, f"no read reached {records} acknowledged records of {place}")
     for read in case.reads:
         if not read["reached"] or read["position"] < read["target"]:
             why = read["stuck_reason"] or f"position {read['position']} of {read['target']}"
             what = f"{read['reader']} of {read['topic']}/{read['partition']}"
-            yield Doubt("not_reached", f"the read {what} did not reach its end: {why}")
+            yield Doubt(DoubtName.NOT_REACHED, f"the read {what} did not reach its end: {why}")
         elif read["kind"] == "replica" and read["target"] > read["start"] and not from_its_own_copy(read):
             what = f"{read['reader']} of {read['topic']}/{read['partition']}"
             yield Doubt(
-                "served_by_another",
+                DoubtName.SERVED_BY_ANOTHER,
                 f"the read {what} was served by brokers {read['served_by']}, not only by broker {read['replica']}",
             )
     yield from _places_not_read(case, counts)
@@ -144,16 +147,16 @@ def _places_not_read(case: Case, counts: Counts) -> Iterator[Doubt]:
         if not figures["acked"] or place[:2] in gone:
             continue
         if facts is None or facts.committed is None:
-            yield Doubt("no_drain", f"{name} was not read as {COMMITTED} after healing")
+            yield Doubt(DoubtName.NO_DRAIN, f"{name} was not read as {COMMITTED} after healing")
         elif facts.uncommitted is None and (UNCOMMITTED in live or place in copies):
             yield Doubt(
-                "no_drain",
+                DoubtName.NO_DRAIN,
                 f"{name} was not read as {UNCOMMITTED} after healing, so other such reads cannot be compared with it",
             )
         if facts is not None and facts.as_of_ns is None and case.last_snapshot is not None:
-            yield Doubt("no_snapshot", f"no broker reported {name} after healing")
+            yield Doubt(DoubtName.NO_SNAPSHOT, f"no broker reported {name} after healing")
         if facts is not None and facts.as_of_ns is not None and facts.log_end is None:
-            yield Doubt("replica_silent", f"not every replica of {name} reported its log end offset")
+            yield Doubt(DoubtName.REPLICA_SILENT, f"not every replica of {name} reported its log end offset")
 
 
 def _copies_not_read(case: Case) -> Iterator[Doubt]:
@@ -172,7 +175,7 @@ def _copies_not_read(case: Case) -> Iterator[Doubt]:
             not_read = [b for b in p["replicas"] if (p["topic"], p["partition"], isolation, b) not in done]
             if not_read and (everybody or not_read == p["replicas"]):
                 yield Doubt(
-                    "copy_not_read",
+                    DoubtName.COPY_NOT_READ,
                     f"the copies of {p['topic']}/{p['partition']} on brokers {not_read} were not read as {isolation}",
                 )
 
@@ -180,34 +183,43 @@ def _copies_not_read(case: Case) -> Iterator[Doubt]:
 def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
     last = case.last_snapshot
     if last is None:
-        yield Doubt("no_snapshot", "the brokers were not asked for their offsets after healing")
+        yield Doubt(DoubtName.NO_SNAPSHOT, "the brokers were not asked for their offsets after healing")
         return
     if counts.commits and not asks_for_groups(case):
         yield Doubt(
-            "no_group_offsets", "groups committed offsets, and the coordinators were not asked for them after healing"
+            DoubtName.NO_GROUP_OFFSETS,
+            "groups committed offsets, and the coordinators were not asked for them after healing",
         )
     for group in sorted(never_decided(case) & counts.commits.keys()):
-        yield Doubt("no_group_offsets", f"no coordinator reported stable offsets of group {group} after healing")
+        yield Doubt(
+            DoubtName.NO_GROUP_OFFSETS, f"no coordinator reported stable offsets of group {group} after healing"
+        )
     for p in last["partitions"]:
         topic, partition = p["topic"], p["partition"]
         if set(p["isr"]) != set(p["replicas"]):
-            yield Doubt("isr_not_full", f"the ISR of {topic}/{partition} is {sorted(p['isr'])} of {p['replicas']}")
+            yield Doubt(
+                DoubtName.ISR_NOT_FULL, f"the ISR of {topic}/{partition} is {sorted(p['isr'])} of {p['replicas']}"
+            )
         if p["high_watermark"] is None or p["last_stable_offset"] is None:
             yield Doubt(
-                "no_watermark",
+                DoubtName.NO_WATERMARK,
                 f"the leader of {topic}/{partition} did not report its high watermark and last stable offset",
             )
     if (case.run.get("recovered") or {}).get("ok") is None:
-        yield Doubt("recovery_unknown", "the run did not wait for the cluster to recover")
+        yield Doubt(DoubtName.RECOVERY_UNKNOWN, "the run did not wait for the cluster to recover")
     elif case.run["recovered"]["ok"] is False and excusable(case):
         unsaid = "" if case.run["recovered"].get("pending") else "; run.json does not say what was missing (`pending`)"
-        yield Doubt("not_back", f"the cluster did not recover: {case.run['recovered'].get('last_seen')}{unsaid}")
+        yield Doubt(
+            DoubtName.NOT_BACK, f"the cluster did not recover: {case.run['recovered'].get('last_seen')}{unsaid}"
+        )
     if settled(case) is False:
         seen = case.run["transactions_settled"].get("last_seen")
-        yield Doubt("transactions_late", f"transactions were still open when the wait for their end timed out: {seen}")
+        yield Doubt(
+            DoubtName.TRANSACTIONS_LATE, f"transactions were still open when the wait for their end timed out: {seen}"
+        )
     for topic, partition in without_lineage(case):
         yield Doubt(
-            "no_lineage",
+            DoubtName.NO_LINEAGE,
             f"no replica reported the leader epochs of {topic}/{partition}, so what acks=1 may lose there is unknown",
         )
 
@@ -230,22 +242,23 @@ def _configs(case: Case) -> Iterator[Doubt]:
     for topic, contract in case.contract.topics.items():
         config = actual.get(topic)
         if config is None:
-            yield Doubt("configs_unknown", f"no broker reported the settings of topic {topic}")
+            yield Doubt(DoubtName.CONFIGS_UNKNOWN, f"no broker reported the settings of topic {topic}")
             continue
         wanted = {key: str(getattr(contract, name)) for key, name in _SETTINGS.items()}
         for key, value in wanted.items():
             if key in config and config[key] != value:
                 yield Doubt(
-                    "configs_differ", f"{topic}: {key} is {config[key]} on the brokers, and the contract says {value}"
+                    DoubtName.CONFIGS_DIFFER,
+                    f"{topic}: {key} is {config[key]} on the brokers, and the contract says {value}",
                 )
         if config.get("unclean.leader.election.enable") == "true" and not contract.unclean_election:
             yield Doubt(
-                "configs_differ",
+                DoubtName.CONFIGS_DIFFER,
                 f"{topic}: unclean.leader.election.enable is true on the brokers, and the contract says false",
             )
         if "cleanup.policy" in config and ("compact" in config["cleanup.policy"]) != contract.compacted:
             yield Doubt(
-                "configs_differ",
+                DoubtName.CONFIGS_DIFFER,
                 f"{topic}: cleanup.policy is {config['cleanup.policy']} on the brokers, unlike in the contract",
             )
     for p in snapshots[0]["partitions"]:
@@ -253,7 +266,7 @@ def _configs(case: Case) -> Iterator[Doubt]:
         if topic_contract is not None and len(p["replicas"]) != topic_contract.replicas:
             name = f"{p['topic']}/{p['partition']}"
             yield Doubt(
-                "configs_differ",
+                DoubtName.CONFIGS_DIFFER,
                 f"{name} has {len(p['replicas'])} replicas, and the contract says {topic_contract.replicas}",
             )
 
@@ -269,6 +282,6 @@ def _exact_losses(case: Case, runs: Runs) -> Iterator[Doubt]:
         if lost < exact.count:
             place = f"{exact.topic}/{exact.partition}"
             yield Doubt(
-                "too_few_lost",
+                DoubtName.TOO_FEW_LOST,
                 f"{lost} acknowledged records of {place} are lost, and the scenario must lose {exact.count}",
             )

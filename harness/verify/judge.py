@@ -91,7 +91,8 @@ def judge_tables(
         progress("counting")
         figures = counted.result()
         admins = _collected(operated.result, [AdminReport() for _ in cases], "admin", failed)
-        below = _collected(lambda: below_log_start(inputs.drill), [{} for _ in cases], "deletions", failed)
+        none_below: list[dict[str, int]] = [{} for _ in cases]
+        below = _collected(lambda: below_log_start(inputs.drill), none_below, "deletions", failed)
         tiers = _collected(lambda: inputs.tiers, [Tier() for _ in cases], "tier", failed)
     by_bundle: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for run in runs:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from harness.model.doubt_names import DoubtName, floor_of
 from harness.model.outcome import TxnOutcome
 from harness.model.verdict import Doubt
 from harness.verify.engine.case import Case
@@ -28,7 +29,7 @@ def work_done(case: Case, counts: Counts) -> Iterator[Doubt]:
 
 def _load(case: Case, counts: Counts) -> Iterator[Doubt]:
     if not counts.total("acked"):
-        yield Doubt("empty_ledger", "no record was acknowledged")
+        yield Doubt(DoubtName.EMPTY_LEDGER, "no record was acknowledged")
     by_name: dict[tuple[str, int], Counter[str]] = {}
     for (topic, _, partition), of in counts.sent.items():  # a topic that was deleted and created again has two ids
         acks = {window: of[window] for window in _WINDOWS}
@@ -41,7 +42,7 @@ def _load(case: Case, counts: Counts) -> Iterator[Doubt]:
             if figures[window] < floor:
                 acked = f"{figures[window]} records were acknowledged {window} the faults on {topic}/{partition}"
                 text = f"{acked}, and {floor} are required"
-                yield Doubt(f"floor_{window}", text)
+                yield Doubt(floor_of(window), text)
 
 
 def _added(case: Case) -> set[tuple[str, int]]:
@@ -62,20 +63,20 @@ def _transactions(case: Case, counts: Counts) -> Iterator[Doubt]:
         if plan is None:
             continue
         if not ends or not ends[TxnOutcome.COMMITTED]:
-            yield Doubt("no_transaction", f"no transaction of producer {name} was committed for certain")
+            yield Doubt(DoubtName.NO_TRANSACTION, f"no transaction of producer {name} was committed for certain")
             continue
         decided = ends[TxnOutcome.COMMITTED] + ends[TxnOutcome.ABORTED]
         if ends[TxnOutcome.UNKNOWN] > decided:
             unknown = f"{ends[TxnOutcome.UNKNOWN]} transactions of producer {name} have an unknown outcome"
             text = f"{unknown}, and {decided} a known one"
-            yield Doubt("transactions_unanswered", text)
+            yield Doubt(DoubtName.TRANSACTIONS_UNANSWERED, text)
         if plan.get("abort_share") and decided >= _ENOUGH_ENDS and not ends[TxnOutcome.ABORTED]:
             yield Doubt(
-                "no_abort",
+                DoubtName.NO_ABORT,
                 f"none of {decided} transactions of producer {name} was aborted, and the scenario aborts some",
             )
         if producer.get("when") == "always" and _wants_load_after(case) and not ends["after"]:
-            yield Doubt("no_transaction", f"no transaction of producer {name} was committed after the faults")
+            yield Doubt(DoubtName.NO_TRANSACTION, f"no transaction of producer {name} was committed after the faults")
 
 
 def _groups(case: Case, counts: Counts) -> Iterator[Doubt]:
@@ -86,16 +87,16 @@ def _groups(case: Case, counts: Counts) -> Iterator[Doubt]:
     for group in sorted(live | {plan["offsets_of"] for plan in plans if plan.get("offsets_of")}):
         commits = counts.commits.get(group) or {"acked": 0, "after": 0}
         if not commits["acked"]:
-            yield Doubt("no_commit", f"no offset commit of group {group} was acknowledged")
+            yield Doubt(DoubtName.NO_COMMIT, f"no offset commit of group {group} was acknowledged")
         elif group in live - stopped and _wants_load_after(case) and not commits["after"]:
-            yield Doubt("no_commit", f"no offset commit of group {group} was acknowledged after the faults")
+            yield Doubt(DoubtName.NO_COMMIT, f"no offset commit of group {group} was acknowledged after the faults")
 
 
 def _readers(case: Case, counts: Counts) -> Iterator[Doubt]:
     seen = {reader for kind, _, reader in counts.read if kind == "live"}
     for reader in case.scenario.get("readers") or []:
         if reader["name"] not in seen:
-            yield Doubt("reader_saw_nothing", f"live reader {reader['name']} received no record")
+            yield Doubt(DoubtName.READER_SAW_NOTHING, f"live reader {reader['name']} received no record")
         else:
             yield from _behind(case, counts, reader)
 
@@ -113,7 +114,7 @@ def _behind(case: Case, counts: Counts, reader: Mapping[str, Any]) -> Iterator[D
             and counts.seen.get((reader["name"], place), -1) < first
         ):
             what = f"{place[0]}/{place[2]} that was sent after the faults"
-            yield Doubt("reader_behind", f"live reader {reader['name']} received nothing of {what}")
+            yield Doubt(DoubtName.READER_BEHIND, f"live reader {reader['name']} received nothing of {what}")
 
 
 def _members(case: Case, group: str) -> int:

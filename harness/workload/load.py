@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from harness.evidence.writer import BundleWriter, TableWriter
 from harness.model.contract.contract import contract_of
+from harness.model.doubt_names import DoubtName
 from harness.model.entities import MetadataEntity, Operation
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.outcome import Outcome, TxnOutcome
@@ -119,7 +120,7 @@ class Load:
         processors = self._processors()
         self._stop_loops(self._producers.keys() - processors.keys())
         for unprocessed in process_all(list(processors.values()), self.highest_acked()):
-            self._doubt("unprocessed", unprocessed)
+            self._doubt(DoubtName.UNPROCESSED, unprocessed)
         self._stop_loops(processors.keys())
 
     def _stop_loops(self, names: Collection[str]) -> None:
@@ -128,20 +129,23 @@ class Load:
             self._producers[name].stop()
         for name in names:
             producer = self._producers[name]
-            self._doubt("producer", producer.join(2 * close_s_of(self._spec(name), self._bootstrap) + _CLOSE_MARGIN_S))
+            self._doubt(
+                DoubtName.PRODUCER, producer.join(2 * close_s_of(self._spec(name), self._bootstrap) + _CLOSE_MARGIN_S)
+            )
             for error in producer.fatal if not self._contract.may_lose else ():
                 self._doubt(
-                    "producer_fatal", f"producer {name} met the fatal error {error}, and its client was replaced"
+                    DoubtName.PRODUCER_FATAL,
+                    f"producer {name} met the fatal error {error}, and its client was replaced",
                 )
             if isinstance(producer, TransactionLoop):
                 for doubt in producer.doubts:
-                    self._doubt("client_hung", doubt)
+                    self._doubt(DoubtName.CLIENT_HUNG, doubt)
 
     def _stop_admins(self) -> None:
         for admin in self.admins.values():
             admin.stop()
         for admin in self.admins.values():
-            self._doubt("admin", admin.join(admin.spec.timeout_s + _CLOSE_MARGIN_S))
+            self._doubt(DoubtName.ADMIN, admin.join(admin.spec.timeout_s + _CLOSE_MARGIN_S))
 
     def stop_readers(self) -> None:
         """Waits some seconds for readers to catch up, then stops them. One that hung, died or read nothing: a doubt."""
@@ -152,10 +156,10 @@ class Load:
             doubt = reader.join(_CLOSE_MARGIN_S + 5.0)
             if doubt is None and not reader.seen and self.meters.total_acked():
                 doubt = f"reader {name} read no record at all, although records were acknowledged"
-            self._doubt("reader", doubt)
+            self._doubt(DoubtName.READER, doubt)
             for topic, jump in reader.jumps:
                 if not self._contract.may_jump(topic):
-                    self._doubt("reader_reset", f"reader {name} had to start again at the log's start: {jump}")
+                    self._doubt(DoubtName.READER_RESET, f"reader {name} had to start again at the log's start: {jump}")
 
     def doubts(self) -> list[dict[str, str]]:
         """Problems of the load itself: {name, text} each. Complete after both stops."""

@@ -37,7 +37,7 @@ def unreported(built: Built) -> Built:
     return built
 
 
-ALL_OF_ONE = {"partitions": 1, "copies_read": 3, "copies": 3}
+ALL_OF_ONE: dict[str, int | None] = {"partitions": 1, "copies_read": 3, "copies": 3}
 
 # name -> (history, status, what was read, what was deleted)
 CASES: dict[str, tuple[Built, Status, dict[str, int | None], dict[str, int]]] = {

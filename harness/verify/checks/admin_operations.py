@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from harness.model.doubt_names import DoubtName, floor_of
 from harness.model.entities import Legal, Operation, Sort, legal
 from harness.model.errors import BadEvidence
 from harness.model.finding import Finding, Kind
@@ -249,11 +250,12 @@ def _doubts(case: Case, reported: AdminReport) -> Iterator[Doubt]:
         return
     if reported.last_phase is None:
         yield Doubt(
-            "no_admin_views", "admins performed operations, and the nodes were not asked for the results after healing"
+            DoubtName.NO_ADMIN_VIEWS,
+            "admins performed operations, and the nodes were not asked for the results after healing",
         )
         return
     if case.manifest.get("sealed_by") == "harness" and not any(view.phase == "start" for view in reported.views):
-        yield Doubt("no_admin_views", "the nodes were not asked for their metadata before the admins started")
+        yield Doubt(DoubtName.NO_ADMIN_VIEWS, "the nodes were not asked for their metadata before the admins started")
     yield from _not_reported(case, reported)
 
 
@@ -265,7 +267,7 @@ def _has_silent_admin(case: Case, reported: AdminReport) -> bool:
 def _floors(case: Case, admin: Mapping[str, Any], ops: Sequence[Operation]) -> Iterator[Doubt]:
     acked = [op for op in ops if _acked(op)]
     if not acked:
-        yield Doubt("no_operation", f"no operation of admin {admin['name']} was acknowledged")
+        yield Doubt(DoubtName.NO_OPERATION, f"no operation of admin {admin['name']} was acknowledged")
         return
     windows = case.run.get("windows") or {}
     spans = {name: [windows[name]] for name in ("before", "after") if windows.get(name)}
@@ -275,7 +277,7 @@ def _floors(case: Case, admin: Mapping[str, Any], ops: Sequence[Operation]) -> I
         if within < (floor or 0):
             text = f"{within} operations of admin {admin['name']} were acknowledged {window} the faults"
             text = f"{text}, and {floor} are required"
-            yield Doubt(f"floor_{window}", text)
+            yield Doubt(floor_of(window), text)
 
 
 def _not_reported(case: Case, reported: AdminReport) -> Iterator[Doubt]:
@@ -294,4 +296,4 @@ def _not_reported(case: Case, reported: AdminReport) -> Iterator[Doubt]:
             silent[_NO_NODE] += 1
     for node, entities in sorted(silent.items()):
         verb = f"{node} reported" if node == _NO_NODE else f"{node} did not report"
-        yield Doubt("admin_unseen", f"at the end {verb} {entities} entities that admins changed")
+        yield Doubt(DoubtName.ADMIN_UNSEEN, f"at the end {verb} {entities} entities that admins changed")

@@ -7,6 +7,7 @@ from typing import Final
 
 from pyspark.sql import functions as F
 
+from harness.model.doubt_names import DoubtName
 from harness.model.verdict import Doubt
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
@@ -45,10 +46,11 @@ def doubts(case: Case, far: int, read: int) -> Iterator[Doubt]:
         return
     if not read:
         yield Doubt(
-            "tier_not_read", "it is unknown whether any record of the read after healing came from the remote tier"
+            DoubtName.TIER_NOT_READ,
+            "it is unknown whether any record of the read after healing came from the remote tier",
         )
     elif far < SHARE_MIN * read:
         text = (
             f"{far} of {read} records of the read after healing came from the remote tier; {SHARE_MIN:.0%} are required"
         )
-        yield Doubt("tier_not_read", text)
+        yield Doubt(DoubtName.TIER_NOT_READ, text)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness.model.doubt_names import DoubtName
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
 from harness.verify.checks.tier_state import (
@@ -308,20 +309,22 @@ def _not_read(names: set[str], tier: Tier) -> Iterator[Doubt]:
         first = tier.unreadable[0]
         where = f"partition {first['partition']}, offset {first['offset']}"
         text = f"{len(tier.unreadable)} records of the remote tier's metadata cannot be decoded, the first at {where}"
-        yield Doubt("tier_unreadable", f"{text}: {first['why']}")
+        yield Doubt(DoubtName.TIER_UNREADABLE, f"{text}: {first['why']}")
     known = (s for place, p in tier.partitions.items() if place[0] in names for s in p.segments.values())
     if not any(segment.finished_ms for segment in known):
-        yield Doubt("tier_not_read", "the metadata of the remote tier was not read, or has no finished copy")
+        yield Doubt(DoubtName.TIER_NOT_READ, "the metadata of the remote tier was not read, or has no finished copy")
     by_topic = {name: [p for place, p in tier.partitions.items() if place[0] == name] for name in names}
     for name, partitions in sorted(by_topic.items()):
         # A topic that has left the tier has no objects there, and brokers have recorded each deletion.
         copies = [s for p in partitions for s in p.segments.values() if s.finished_ms]
         wanted = not copies or any(segment.copied for segment in copies)
         if wanted and not any(last_look(rows) for p in partitions for rows in p.objects.values()):
-            yield Doubt("tier_not_read", f"no object of {name} was seen in the remote tier at the end")
+            yield Doubt(DoubtName.TIER_NOT_READ, f"no object of {name} was seen in the remote tier at the end")
         if lacking := [row for p in partitions for row in last_look(p.replicas) if not lineage_of(row["epochs"])]:
             unknown = f"the leader epochs of {len(lacking)} replicas of {name} are unknown"
-            yield Doubt("tier_not_read", f"{unknown}, so their offsets were not compared with the copies in the tier")
+            yield Doubt(
+                DoubtName.TIER_NOT_READ, f"{unknown}, so their offsets were not compared with the copies in the tier"
+            )
 
 
 def _replicas_not_seen(case: Case, names: set[str], tier: Tier) -> Iterator[Doubt]:
@@ -333,4 +336,4 @@ def _replicas_not_seen(case: Case, names: set[str], tier: Tier) -> Iterator[Doub
             reported = {row["broker"] for row in last_look(partition.replicas)}
             if silent := sorted(set(p["replicas"]) - reported):
                 where = f"{p['topic']}-{p['partition']} on brokers {', '.join(map(str, silent))}"
-                yield Doubt("tier_not_read", f"the local log start of {where} was not reported at the end")
+                yield Doubt(DoubtName.TIER_NOT_READ, f"the local log start of {where} was not reported at the end")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from harness.model.contract.contract import SENTINEL
+from harness.model.doubt_names import DoubtName
 from harness.model.secured import producer_name, reader_name, unproven
 from harness.model.verdict import Doubt
 from harness.verify.engine.case import Case
@@ -21,7 +22,7 @@ def secured(case: Case) -> bool:
 
 def doubts(case: Case) -> list[Doubt]:
     """Each reason why that is not proven, if the scenario has secure listeners."""
-    return [Doubt("not_secured", text) for text in _unproven(case)] if _wanted(case) else []
+    return [Doubt(DoubtName.NOT_SECURED, text) for text in _unproven(case)] if _wanted(case) else []
 
 
 def _wanted(case: Case) -> bool:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from harness.model.doubt_names import DoubtName
 from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
@@ -24,7 +25,7 @@ from harness.verify.sentences import promise
 # Seconds, in addition to an election, a shrinking ISR and a client's retry, which take seconds each.
 UNAVAILABLE_S: Final = 25.0
 # Doubts of a run that mean that a client of ours ended early, which may be why acknowledgements stopped.
-OF_CLIENTS: Final = ("producer", "client_hung")
+OF_CLIENTS: Final = (DoubtName.PRODUCER, DoubtName.CLIENT_HUNG)
 # Facts that do not keep a leader from acknowledging: a broker that is down has left the ISR, or the ISR changed. One
 # that crashed may have been slow before.
 _OF_PROCESSES: Final = ((FactKind.STOPPED, Stop.KILLED), (FactKind.STOPPED, Stop.CLEANLY))
@@ -56,7 +57,7 @@ def excusable_silence(case: Case, stalls: Sequence[Stall]) -> Iterator[Doubt]:
     for event, _ in case.events("no_acks"):
         if excuse := _excuse(case, event, stalls):
             text = f"{event['topic']}/{event['partition']} acknowledged nothing during a wait for it"
-            yield Doubt("no_acks", f"{text}, which proves nothing: {excuse}")
+            yield Doubt(DoubtName.NO_ACKS, f"{text}, which proves nothing: {excuse}")
 
 
 def _excuse(case: Case, event: Mapping[str, Any], stalls: Sequence[Stall]) -> str:

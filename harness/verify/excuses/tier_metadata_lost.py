@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from harness.model.contract.internal_topics import ORPHANED_OF, TIER_METADATA, InternalContract, metadata_partition
+from harness.model.doubt_names import DoubtName
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
 from harness.verify.checks.read_from import DENIED
@@ -62,7 +63,9 @@ def holes(case: Case, spans: Sequence[Orphaned]) -> Iterator[Doubt]:
             low, high = hole["from_offset"], hole["to_offset"]
             if not _within([span for span in spans if span.place == place_of(read)], low, high):
                 where = f"offsets {low} to {high - 1} of {read['topic']}/{read['partition']}"
-                yield Doubt("hole", f"{where} could not be read as {read['isolation']}, and no excuse covers them")
+                yield Doubt(
+                    DoubtName.HOLE, f"{where} could not be read as {read['isolation']}, and no excuse covers them"
+                )
 
 
 def _gap_excused(finding: Finding, spans: Sequence[Orphaned]) -> Finding:

@@ -52,7 +52,11 @@ def acked_twice_and_deleted() -> Built:
 
 def written_again(history: History) -> Built:
     """The third record was truncated, and the next leader acknowledged the fourth one at its offset."""
-    built = history.build(lambda of: of.logs[0].pop(2) and None)
+
+    def without_the_third(of: History) -> None:
+        del of.logs[0][2]
+
+    built = history.build(without_the_third)
     later = {"offset": 2, "called_ns": LATER_NS + 2 * 10**9, "returned_ns": LATER_NS + 3 * 10**9}
     return built.change("ledger", later, seq=3)
 

@@ -1,0 +1,90 @@
+"""Names of doubts: why a run proved too little. Each turns PASS into INCONCLUSIVE, and softens no FAIL."""
+
+from __future__ import annotations
+
+from harness.model.described import Described
+
+
+class DoubtName(Described):
+    """The doubts of this harness. Evidence of other harnesses may have doubts with further names."""
+
+    # --- about the run ---
+    UNFINISHED = "unfinished", "The run ended before its last step, so missing records were not judged."
+    HARNESS_TIMEOUT = "harness_timeout", "The run waited for something in vain, and ended."
+    HARNESS_FAILED = "harness_failed", "The harness failed while it ran the scenario."
+    STEPS_MISSING = "steps_missing", "The run has fewer steps than the scenario."
+    STEP_FAILED = "step_failed", "A step failed."
+    NO_EFFECT = "no_effect", "Nothing proves that a fault reached the data path."
+    NODE_DIED = "node_died", "A node ended although no step ended it."
+    CHECK_FAILED = "check_failed", "A check failed, and proves nothing; its name is behind a colon."
+
+    # --- about the load ---
+    EMPTY_LEDGER = "empty_ledger", "No record was acknowledged."
+    FLOOR_BEFORE = "floor_before", "A partition or admin had too few acknowledgements before the faults."
+    FLOOR_DURING = "floor_during", "A partition or admin had too few acknowledgements during the faults."
+    FLOOR_AFTER = "floor_after", "A partition or admin had too few acknowledgements after the faults."
+    TOO_FEW_LOST = "too_few_lost", "Fewer records are lost than the scenario loses on purpose."
+    PRODUCER = "producer", "A producer of the load ended with an error or did not stop."
+    PRODUCER_FATAL = "producer_fatal", "A producer's client met a fatal error, and was replaced."
+    CLIENT_HUNG = "client_hung", "A call of a transactional client did not return."
+    READER = "reader", "A live reader ended with an error, did not stop, or read nothing."
+    READER_RESET = "reader_reset", "A reader had to start again at the log's start."
+    READER_SAW_NOTHING = "reader_saw_nothing", "A live reader received no record."
+    READER_BEHIND = "reader_behind", "A live reader received nothing of what was sent after the faults."
+    NO_TRANSACTION = "no_transaction", "No transaction of a producer was committed, or none after the faults."
+    TRANSACTIONS_UNANSWERED = "transactions_unanswered", "More transactions have an unknown outcome than a known one."
+    TRANSACTIONS_LATE = "transactions_late", "Transactions were still open when the wait for their end timed out."
+    NO_ABORT = "no_abort", "No transaction was aborted, and the scenario aborts some."
+    NO_COMMIT = "no_commit", "No offset commit of a group was acknowledged, or none after the faults."
+    UNPROCESSED = "unprocessed", "A processor had not processed all of its input when the run ended."
+    UNSHARED = "unshared", "A share group accepted or rejected none of some records, which it may have archived."
+    SHARE_UNDRAINED = "share_undrained", "It is unknown whether a share group finished with a partition."
+    ADMIN = "admin", "An admin of the load ended with an error or did not stop."
+    NO_OPERATION = "no_operation", "No operation of an admin was acknowledged."
+    NO_ACKS = "no_acks", "A partition acknowledged nothing, and something else may be the cause."
+    UNATTRIBUTED = "unattributed", "It is unknown whether the release or a client caused what would be a finding."
+    NOT_SECURED = "not_secured", "The evidence does not prove that all connections used TLS and SASL."
+
+    # --- about the cluster after healing ---
+    RECOVERY_UNKNOWN = "recovery_unknown", "The run did not wait for the cluster to recover."
+    NOT_BACK = "not_back", "The cluster did not recover, and something else may be the cause."
+    ISR_NOT_FULL = "isr_not_full", "A replica was not in sync when the copies were read."
+    NO_SNAPSHOT = "no_snapshot", "No broker was asked for its offsets, or none reported a partition."
+    PARTITION_UNSEEN = "partition_unseen", "No broker reported a partition, so that it was not read."
+    REPLICA_SILENT = "replica_silent", "A replica did not report its log end offset."
+    NO_WATERMARK = "no_watermark", "A leader did not report its high watermark or last stable offset."
+    NO_LINEAGE = "no_lineage", "No replica reported its leader epochs, so what acks=1 may lose is unknown."
+    NO_GROUP_OFFSETS = "no_group_offsets", "No coordinator reported the stable offsets of a group."
+    CONFIGS_UNKNOWN = "configs_unknown", "No broker reported the settings of a topic."
+    CONFIGS_DIFFER = "configs_differ", "A topic has another setting on the brokers than in the contract."
+    NO_ADMIN_VIEWS = "no_admin_views", "The nodes were not asked for the results of operations of admins."
+    ADMIN_UNSEEN = "admin_unseen", "A node did not report on an entity that admins changed."
+
+    # --- about the reads ---
+    EMPTY_DRAIN = "empty_drain", "The read after healing returned no record."
+    NO_DRAIN = "no_drain", "A partition was not read after healing with an isolation that is needed."
+    NOT_READ = "not_read", "No read reached some acknowledged records."
+    NOT_REACHED = "not_reached", "A read ended before its target."
+    READ_LATE = "read_late", "A read began above the start of every replica's log."
+    READ_SHORT = "read_short", "A read claims to have ended, and a replica's log ends later."
+    HOLE = "hole", "Offsets could not be read, and no excuse covers them."
+    COPY_NOT_READ = "copy_not_read", "The copy of a replica was not read."
+    SERVED_BY_ANOTHER = "served_by_another", "The read of one replica's copy was served by another broker."
+    PROBE_UNANSWERED = "probe_unanswered", "Reads that began at arbitrary offsets were not answered."
+    LOOKUP_UNANSWERED = "lookup_unanswered", "Requests for offsets by time or leader epoch failed."
+    NO_BATCHES = "no_batches", "The disk of a broker could be read, and was not."
+    DISK_DAMAGE = "disk_damage", "Files on the disk of a broker could not be read."
+    UNJUDGED = "unjudged", "The start of a log cannot be judged, because evidence is missing."
+    TIER_UNFILLED = "tier_unfilled", "Too few segments were in the remote tier, or it had not caught up."
+    TIER_NOT_READ = "tier_not_read", "The remote tier, its metadata or records from it were not read."
+    TIER_UNREADABLE = "tier_unreadable", "Records of the remote tier's metadata cannot be decoded."
+
+    # --- about the evidence ---
+    NO_RESERVATION = "no_reservation", "Streams have no reservation, so their producers are unknown."
+    LEDGER_GAP = "ledger_gap", "A stream has more or fewer rows in the ledger than sequence numbers."
+    CONTRACT_WEAKER = "contract_weaker", "The contract of a producer promises less than its streams were sent with."
+
+
+def floor_of(window: str) -> DoubtName:
+    """The doubt about too little work in a window: `before`, `during` or `after` the faults."""
+    return DoubtName(f"floor_{window}")
