@@ -215,7 +215,7 @@ def matrix_(played: tuple[Path, ...]) -> Exit:
 @commands.command("docs")
 @click.argument("played", metavar="[CONTRACTS.JSON...]", type=PATH, nargs=-1)
 def docs_(played: tuple[Path, ...]) -> Exit:
-    """Write the generated catalogues of a source checkout: faults, scenarios, and the matrix of contracts.
+    """Write the generated catalogues of a source checkout: faults, scenarios, the matrix of contracts, and FORMAT.md.
 
     CONTRACTS.JSON: played matrices whose results replace those that MATRIX.md shows.
     """

@@ -1,4 +1,4 @@
-"""The command `docs`: writes the generated catalogues beside the code that they describe."""
+"""The command `docs`: writes the generated catalogues and tables beside the code that they describe."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 import harness
 import reports
 from harness.commands.matrix import declared_cells, matrix_scenarios, plain
+from harness.evidence import format_tables
 from harness.evidence.documents import write_json
 from harness.faults.steps import catalogue as faults
 from harness.model.errors import BadInput
@@ -16,6 +17,7 @@ from harness.scenarios import catalogue as scenarios
 
 _PACKAGE: Final = Path(harness.__file__).parent
 MATRIX: Final = _PACKAGE / "model" / "contract" / "MATRIX.md"
+FORMAT: Final = _PACKAGE / "evidence" / "FORMAT.md"
 # The results that MATRIX.md shows: they come from brokers, so they are kept beside it.
 PLAYED: Final = MATRIX.with_name("matrix.json")
 _TEXTS: Final = ("happens", "configuration", "which", "why", "source", "fix")
@@ -27,6 +29,7 @@ def pages(played: Sequence[Path] = (PLAYED,)) -> dict[Path, str]:
         _PACKAGE / "faults" / "CATALOGUE.md": faults.render(),
         _PACKAGE / "scenarios" / "CATALOGUE.md": scenarios.render(),
         MATRIX: _matrix(reports.read_matrix(played)),
+        FORMAT: format_tables.render(FORMAT.read_text(encoding="utf-8")),
     }
 
 

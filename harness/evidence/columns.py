@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from harness.model.errors import HarnessFailure
-from harness.model.schemas import TABLES, Columns
+from harness.model.schemas import TABLES, Column, Columns
 
 _ARROW: Final = {"int32": pa.int32(), "int64": pa.int64(), "bool": pa.bool_(), "string": pa.string()}
 _NUMPY: Final = {"int32": np.int32, "int64": np.int64, "bool": np.bool_}
@@ -39,6 +40,11 @@ def arrow_schema(table: str) -> pa.Schema:
             for name, declared in columns_of(table).items()
         ]
     )
+
+
+def schema_of(columns: Mapping[str, Column]) -> pa.Schema:
+    """The pyarrow schema of columns all of which may hold nulls."""
+    return pa.schema([(name, _ARROW[base_type(column.type)]) for name, column in columns.items()])
 
 
 class NumberBuffer:

@@ -72,10 +72,14 @@ OBSERVED: Final = frozenset({FactKind.TIER_CAUGHT_UP})
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """The further keys of a kind of fact, and what it says."""
+    """The further keys of a kind of fact, and what it says.
+
+    judged: for FORMAT.md, what the keys mean, and what the judge takes from the fact beside the disturbance.
+    """
 
     keys: tuple[str, ...]
     text: str
+    judged: str = ""
 
 
 _NODES: Final = ("nodes",)
@@ -83,13 +87,36 @@ _CLIENT: Final = ("client",)
 _TOPIC: Final = ("topic",)
 
 MEANINGS: Final[Mapping[FactKind, Meaning]] = {
-    FactKind.STOPPED: Meaning(("nodes", "how"), "the processes of nodes ended at some moment between the two times"),
+    FactKind.STOPPED: Meaning(
+        ("nodes", "how"),
+        "the processes of nodes ended at some moment between the two times",
+        "`how`: `killed` (SIGKILL), `cleanly` (a controlled shutdown), `crashed` (it failed by itself, or "
+        "the kernel ended it), `power`. Excuses that a broker returns without what it knew of a deletion of"
+        " records, unless `cleanly`. With `killed` or `cleanly` a leader must still acknowledge, and no "
+        "answers of that node to share groups are lost later.",
+    ),
     FactKind.FROZEN: Meaning(_NODES, "the processes of nodes were stopped and continued, without an end"),
     FactKind.CLOCK_CHANGED: Meaning(_NODES, "the clocks of nodes were wrong"),
-    FactKind.DATA_LOST: Meaning(("nodes", "what"), "a part of what was on the disks of nodes is lost"),
-    FactKind.COPIES_REBUILT: Meaning(_NODES, "replicas fetched records again that they or other disks had before"),
-    FactKind.DISK_DAMAGED: Meaning(("nodes", "what"), "files of the logs on a disk changed while its broker was down"),
-    FactKind.METADATA_DAMAGED: Meaning(("nodes", "what"), "files of the metadata of a node changed while it was down"),
+    FactKind.DATA_LOST: Meaning(
+        ("nodes", "what"),
+        "a part of what was on the disks of nodes is lost",
+        "`what`: as text. Excuses nothing; the events `power_loss`, `lost_tail` and `only_disk_lost` do.",
+    ),
+    FactKind.COPIES_REBUILT: Meaning(
+        _NODES,
+        "replicas fetched records again that they or other disks had before",
+        "Excuses that a compacted copy lacks records which its last segment should have.",
+    ),
+    FactKind.DISK_DAMAGED: Meaning(
+        ("nodes", "what"),
+        "files of the logs on a disk changed while its broker was down",
+        "`what`: as text.",
+    ),
+    FactKind.METADATA_DAMAGED: Meaning(
+        ("nodes", "what"),
+        "files of the metadata of a node changed while it was down",
+        "`what`: as text.",
+    ),
     FactKind.DISK_FAILED: Meaning(_NODES, "a disk refused reads or writes while its broker ran"),
     FactKind.DISK_FILLED: Meaning(_NODES, "a disk had no space left while its broker ran"),
     FactKind.DISK_SLOW: Meaning(_NODES, "a disk answered late while its broker ran"),
@@ -100,7 +127,11 @@ MEANINGS: Final[Mapping[FactKind, Meaning]] = {
     FactKind.FRAMES_HELD: Meaning(_NODES, "requests were held back and delivered later"),
     FactKind.QUORUM_LOST: Meaning(_NODES, "no majority of the controllers was available"),
     FactKind.VOTERS_CHANGED: Meaning(_NODES, "the voters of the controller quorum changed"),
-    FactKind.UPGRADED: Meaning(("nodes", "what"), "nodes continued on another release"),
+    FactKind.UPGRADED: Meaning(
+        ("nodes", "what"),
+        "nodes continued on another release",
+        "`what`: as text.",
+    ),
     FactKind.DOWNGRADE_TRIED: Meaning(_NODES, "a node was started on a release that its metadata forbids"),
     FactKind.FEATURES_RAISED: Meaning((), "feature levels were raised"),
     FactKind.LEADERS_MOVED: Meaning((), "partitions got other leaders on request"),
@@ -108,21 +139,50 @@ MEANINGS: Final[Mapping[FactKind, Meaning]] = {
     FactKind.PARTITIONS_ADDED: Meaning(_TOPIC, "a topic got more partitions"),
     FactKind.TOPIC_DELETED: Meaning(_TOPIC, "a topic was deleted"),
     FactKind.RECORDS_DELETED: Meaning((), "records were deleted on request"),
-    FactKind.CONFIG_SET: Meaning(("topic", "config"), "settings of a topic were changed, and stay"),
-    FactKind.CONFIG_TOGGLED: Meaning(("topic", "nodes", "config"), "settings were changed and reverted, in turn"),
+    FactKind.CONFIG_SET: Meaning(
+        ("topic", "config"),
+        "settings of a topic were changed, and stay",
+        "`config`: {key: value as Kafka writes it}. Excuses what the settings permit, if the contract has "
+        "the step in `changes`, see there; batches may have an older codec.",
+    ),
+    FactKind.CONFIG_TOGGLED: Meaning(
+        ("topic", "nodes", "config"),
+        "settings were changed and reverted, in turn",
+        "An empty `topic` = settings of the brokers `nodes`. Batches may have another codec.",
+    ),
     FactKind.ENTITY_CHANGED: Meaning((), "an entity of an admin was changed past the admin"),
-    FactKind.CLIENT_DIED: Meaning(_CLIENT, "a client, or a member of a group, ended without a farewell"),
+    FactKind.CLIENT_DIED: Meaning(
+        _CLIENT,
+        "a client, or a member of a group, ended without a farewell",
+        "`client`: its group. Is no disturbance of brokers, so it excuses no processor by itself.",
+    ),
     FactKind.CLIENT_AWAY: Meaning(_CLIENT, "the members of a group left or paused"),
     FactKind.CLIENT_RESTARTED: Meaning(_CLIENT, "a client was restarted"),
     FactKind.GROUP_DELETED: Meaning(_CLIENT, "a group was deleted"),
     FactKind.TRANSACTION_ENDED: Meaning(_CLIENT, "a producer ended a transaction on request"),
     FactKind.TRANSACTION_ABORTED: Meaning(_CLIENT, "an operator aborted a transaction of a producer"),
-    FactKind.TIER_UNAVAILABLE: Meaning((), "operations of the remote tier failed, or waited"),
-    FactKind.TIER_SLOW: Meaning((), "operations of the remote tier took long"),
-    FactKind.TIER_LEFT: Meaning(_TOPIC, "a topic left the remote tier"),
+    FactKind.TIER_UNAVAILABLE: Meaning(
+        (),
+        "operations of the remote tier failed, or waited",
+        "The figure `tier_caught_up_s` counts from its end.",
+    ),
+    FactKind.TIER_SLOW: Meaning(
+        (),
+        "operations of the remote tier took long",
+        "As `tier_unavailable`.",
+    ),
+    FactKind.TIER_LEFT: Meaning(
+        _TOPIC,
+        "a topic left the remote tier",
+        "As `tier_unavailable`.",
+    ),
     FactKind.TIER_OBJECTS_CHANGED: Meaning((), "objects of the remote tier were changed or deleted past the brokers"),
     FactKind.TIER_READ: Meaning((), "more clients than the load's read from the remote tier"),
-    FactKind.TIER_CAUGHT_UP: Meaning((), "all segments that had been rolled by `from_ns` were in the tier by `to_ns`"),
+    FactKind.TIER_CAUGHT_UP: Meaning(
+        (),
+        "all segments that had been rolled by `from_ns` were in the tier by `to_ns`",
+        "Only seen: it excuses nothing.",
+    ),
 }
 
 

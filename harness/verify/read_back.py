@@ -98,10 +98,12 @@ def _starts(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
         if facts.log_start > 0:
             topic, _, partition = facts.place
             settings = " or ".join(deleting_settings(case, topic)) or Deletion.UNKNOWN.value
-            to = (_to(case, kind, topic, partition) for kind in ("delete_records", "tier_off"))
-            yield number, *facts.place, facts.log_start, *to, settings
+            requested = _to(case.events("delete_records"), topic, partition)
+            tier_off = _to(case.events("tier_off"), topic, partition)
+            yield number, *facts.place, facts.log_start, requested, tier_off, settings
 
 
-def _to(case: Case, kind: str, topic: str, partition: int) -> int:
-    events = [event for event, _ in case.events(kind) if (event["topic"], event["partition"]) == (topic, partition)]
-    return max((event["before_offset"] for event in events), default=0)
+def _to(events: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], topic: str, partition: int) -> int:
+    """Up to which offset these events deleted the records of a partition."""
+    here = [event for event, _ in events if (event["topic"], event["partition"]) == (topic, partition)]
+    return max((event["before_offset"] for event in here), default=0)

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status, Verdict
 from suites.verify.checks.test_java_clients import other_harness
-from suites.verify.edits import contract, lose, start_at, taken
+from suites.verify.edits import contract, cut, lose, start_at, taken
 from suites.verify.excuses.test_configured_away import keyed
 from suites.verify.excuses.test_topics_deleted import recreated
 from suites.verify.history import Built, History
@@ -37,6 +37,14 @@ def unreported(built: Built) -> Built:
     return built
 
 
+def without_drain(built: Built) -> Built:
+    """Nothing was read after healing."""
+    built.drop("observations", kind="drain").drop("observations", kind="replica")
+    built.reads.clear()
+    return built
+
+
+NOTHING_OF_ONE: dict[str, int | None] = {"partitions": 1, "copies_read": 0, "copies": 3}
 ALL_OF_ONE: dict[str, int | None] = {"partitions": 1, "copies_read": 3, "copies": 3}
 
 # name -> (history, status, what was read, what was deleted)
@@ -59,6 +67,13 @@ CASES: dict[str, tuple[Built, Status, dict[str, int | None], dict[str, int]]] = 
         only_the_drain(History("AAA").build(), served_by=[9]),
         Status.PASS,
         {"partitions": 1, "copies_read": 1, "copies": 3},
+        {},
+    ),
+    "no drain": (without_drain(History("AAA").build()), Status.INCONCLUSIVE, NOTHING_OF_ONE, {}),
+    "no drain, and records beyond every log": (
+        without_drain(History("AAA").build(cut(1))),
+        Status.FAIL,
+        NOTHING_OF_ONE,
         {},
     ),
     "no broker reported the replicas": (

@@ -11,33 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame
 
+from harness.evidence.columns import schema_of
 from harness.evidence.verdicts import FINDINGS
+from harness.model.schemas import FINDINGS as FINDING_COLUMNS
 from harness.model.scratch import scratch
 from harness.verify.engine.rows import NOT_FINDINGS
 from harness.verify.engine.tables import BUNDLE
 
-_LONG: Final = pa.int64()
-SCHEMA: Final = pa.schema(
-    [
-        ("kind", pa.string()),
-        ("reason", pa.string()),
-        ("topic", pa.string()),
-        ("topic_id", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", _LONG),
-        ("stream", pa.int32()),
-        ("seq", _LONG),
-        ("reader", pa.string()),
-        ("other", _LONG),
-        ("producer", pa.string()),
-        ("outcome", pa.string()),
-        ("txn_id", _LONG),
-        ("called_ns", _LONG),
-        ("returned_ns", _LONG),
-        ("excused_by", pa.string()),
-        ("explained_by", pa.string()),
-    ]
-)
+SCHEMA: Final = schema_of(FINDING_COLUMNS)
 
 
 def write_records(records: DataFrame | None, folders: Sequence[Path]) -> None:

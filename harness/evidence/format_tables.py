@@ -1,0 +1,119 @@
+"""The tables of FORMAT.md that the code declares: columns, facts, doubts, kinds of findings, and keys of documents.
+
+FORMAT.md has a marker where each belongs. `durability docs` writes them, and a test fails when they are out of date.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import Final
+
+from harness.evidence.forms import FORMS
+from harness.evidence.shapes import Kinds, Many, Shape
+from harness.model.described import Described
+from harness.model.doubt_names import DoubtName
+from harness.model.facts import MEANINGS
+from harness.model.finding import Kind
+from harness.model.schemas import FINDINGS, TABLE_COLUMNS, TableColumns
+
+_BLOCK: Final = re.compile(r"^<!-- generated: (.+?) -->\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
+
+
+def render(text: str) -> str:
+    """FORMAT.md with current tables. KeyError for a marker of an unknown table."""
+    return _BLOCK.sub(lambda block: _block(block[1]), text)
+
+
+def markers(text: str) -> list[str]:
+    """The names of the generated tables in a text."""
+    return [block[1] for block in _BLOCK.finditer(text)]
+
+
+def _block(name: str) -> str:
+    return f"<!-- generated: {name} -->\n{BLOCKS[name]()}\n<!-- end -->"
+
+
+def _table(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(heads)} |", f"|{'---|' * len(heads)}"]
+    return "\n".join([*lines, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def _columns(columns: TableColumns) -> str:
+    """Neighbours with the same meaning share a row."""
+
+    def rows() -> Iterator[Sequence[str]]:
+        for (meaning, optional), group in groupby(columns.items(), key=lambda item: item[1][1:]):
+            same = list(group)
+            types = [column.type for _, column in same]
+            shown = types[0] if len(set(types)) == 1 else ", ".join(types)
+            may_lack = f"; the column{'s' if len(same) > 1 else ''} may be left out" if optional else ""
+            yield ", ".join(name for name, _ in same), shown, meaning + may_lack
+
+    return _table(("column", "type", "meaning"), rows())
+
+
+def _facts() -> str:
+    rows = (
+        (
+            kind.value,
+            ", ".join(f"`{key}`" for key in meaning.keys),
+            f"{meaning.text[0].upper()}{meaning.text[1:]}. {meaning.judged}".rstrip(),
+        )
+        for kind, meaning in MEANINGS.items()
+    )
+    return _table(("kind of fact", "keys", "meaning, and what an excuse takes from it"), rows)
+
+
+def _words(head: str, words: type[Described]) -> str:
+    return _table((head, "meaning"), ((word.value, word.meaning) for word in words))
+
+
+def _keys(document: str) -> str:
+    return _table(("object", "required", "may be absent or null"), keys_of(FORMS[document]))
+
+
+def keys_of(shape: Shape, at: str = "") -> Iterator[tuple[str, str, str]]:
+    """Each object of a document: where it is, its required keys and its optional ones, as text. "[]" = each member of a
+    list, "*" = each value of an object with names from the evidence as keys."""
+    if isinstance(shape, Many):
+        yield from keys_of(shape.shape, f"{at}.*" if at else "*")
+    elif isinstance(shape, Kinds):
+        yield from _of_kinds(shape, at)
+    elif isinstance(shape, list):
+        yield from keys_of(shape[0], f"{at}[]")
+    elif isinstance(shape, Mapping) and shape:
+        yield (at or "the document", *_required_and_optional(shape))
+        for key, member in shape.items():
+            name = key.removesuffix("?")
+            yield from keys_of(member, f"{at}.{name}" if at else name)
+
+
+def _of_kinds(shape: Kinds, at: str) -> Iterator[tuple[str, str, str]]:
+    """Kinds with the same keys share a row. No kind has objects with keys of their own."""
+    same: dict[tuple[str, str], list[str]] = {}
+    for kind, members in shape.shapes.items():
+        same.setdefault(_required_and_optional({shape.key: "string", **members}), []).append(f"`{kind}`")
+    for keys, kinds in same.items():
+        yield (f"{at} of {shape.key} {', '.join(kinds)}", *keys)
+
+
+def _required_and_optional(members: Mapping[str, Shape]) -> tuple[str, str]:
+    required = [
+        f"`{key}`" + (" (or null)" if isinstance(member, str) and member.endswith("?") else "")
+        for key, member in members.items()
+        if not key.endswith("?")
+    ]
+    return ", ".join(required), ", ".join(f"`{key.removesuffix('?')}`" for key in members if key.endswith("?"))
+
+
+BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
+    **{f"columns of {table}": partial(_columns, columns) for table, columns in TABLE_COLUMNS.items()},
+    "columns of findings.parquet": partial(_columns, FINDINGS),
+    **{f"keys of {document}": partial(_keys, document) for document in FORMS},
+    "facts": _facts,
+    "doubts": partial(_words, "doubt", DoubtName),
+    "kinds of findings": partial(_words, "kind", Kind),
+}

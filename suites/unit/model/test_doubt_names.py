@@ -1,0 +1,62 @@
+"""Names of doubts: each declares its meaning, and no other name is given to a doubt."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import harness
+from harness.commands import listing
+from harness.faults.steps import step_runner
+from harness.model.doubt_names import DoubtName, floor_of
+from harness.model.pending import Pending
+
+SOURCES = sorted(Path(harness.__file__).parent.rglob("*.py"))
+
+
+@pytest.mark.parametrize("word", [*DoubtName, *Pending])
+def test_every_word_has_a_meaning_of_one_full_sentence(word: DoubtName | Pending) -> None:
+    assert word.meaning[0].isupper()
+    assert word.meaning.endswith(".")
+    assert ". " not in word.meaning
+
+
+def test_no_two_doubts_have_the_same_meaning() -> None:
+    assert len({doubt.meaning for doubt in DoubtName}) == len(DoubtName)
+
+
+def texts(source: str) -> Iterator[str]:
+    """Literal names in calls that make a doubt."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and node.args:
+            called = node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+            name = node.args[0]
+            if called in ("Doubt", "doubt", "_doubt") and isinstance(name, ast.Constant):
+                yield str(name.value)
+
+
+def test_every_doubt_has_a_declared_name() -> None:
+    named = {path.name: [*texts(path.read_text(encoding="utf-8"))] for path in SOURCES}
+    assert {path: names for path, names in named.items() if names} == {}
+    assert [*texts('yield Doubt("lost_faith", "")')] == ["lost_faith"]
+
+
+def test_the_doubts_of_steps_have_declared_names() -> None:
+    row = {"name": "kill", "is_fault": True, "started_ns": 1, "effect": None, "error": "no such node"}
+    assert [name for name, _ in step_runner.doubts([row])] == [DoubtName.STEP_FAILED, DoubtName.NO_EFFECT]
+
+
+def test_each_window_has_a_floor() -> None:
+    assert [floor_of(window) for window in ("before", "during", "after")] == [
+        DoubtName.FLOOR_BEFORE,
+        DoubtName.FLOOR_DURING,
+        DoubtName.FLOOR_AFTER,
+    ]
+
+
+def test_every_doubt_is_listed_with_its_meaning() -> None:
+    _, rows = listing.doubts(None)
+    assert rows == [(doubt.value, doubt.meaning) for doubt in DoubtName]
