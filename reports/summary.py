@@ -128,7 +128,7 @@ def _meaning(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:
 
 
 def _read_back(reads: Sequence[Mapping[str, int | None] | None]) -> str:
-    """What a PASS says about the records, and of how many copies it says that."""
+    """The claim of a PASS about records, and the number of copies for which it holds."""
     read = "Every promised record was read back{}: once, in order and unchanged."
     if not reads or not all(reads):  # verdicts of an earlier harness do not say what was read
         return read.format("")
@@ -261,7 +261,7 @@ def _episodes(losses: int, episodes: int, without_fault: int) -> str:
     """How many fault episodes lost something, and what was lost where there was none."""
     beside = f"{without_fault:,} promised records or operations were lost where no fault had an effect"
     if not episodes:
-        return beside if without_fault else "no fault had an effect, so nothing is said about fault episodes"
+        return beside if without_fault else "no fault had an effect, so there is no figure about fault episodes"
     chance = loss_bound(losses, episodes) * 100
     bound = f"up to {chance:.{0 if chance >= 10 else 1}f} % chance of loss an episode at 95 %"
     said = f"{losses} of {episodes} fault episodes lost promised records; {bound}"

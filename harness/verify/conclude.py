@@ -120,12 +120,23 @@ def _own_client(case: Case, counts: Counts) -> list[str]:
     """Work that the release's own client did not do. Kafka Streams uses it too, but only for its own input and output,
     and the harness writes the sentinels."""
     streams = {p["name"] for p in case.scenario.get("producers") or () if p.get("client") == STREAMS}
-    wrote = {name for by, names in counts.clients.items() if by not in streams | {SENTINEL} for name in names}
+    wrote = {
+        _known(client)
+        for producer, clients in counts.clients.items()
+        if producer not in streams | {SENTINEL}
+        for client in clients
+    }
     readers = {reader.get("client") for reader in case.scenario.get("readers") or ()}
     if JAVA_CLIENTS in wrote and JAVA in readers:
         return []
     said = _of_load(wrote) if JAVA_CLIENTS not in wrote else _of_readers(case)
     return [OWN_CLIENT.format(f"except in Kafka Streams, {said}" if streams else said)]
+
+
+def _known(client: str) -> str:
+    """The name of a known client; the whole text of any other one."""
+    name = client.partition(" ")[0]
+    return name if name in (JAVA_CLIENTS, LIBRDKAFKA) else client
 
 
 def _of_load(wrote: Collection[str]) -> str:

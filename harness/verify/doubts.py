@@ -53,7 +53,7 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
 
 
 def _unattributed(runs: Runs) -> Iterator[Doubt]:
-    """What a client of which nothing is known may have caused."""
+    """Defects that a client of which nothing is known may have caused."""
     records: Counter[tuple[str, str, str]] = Counter()
     for run in runs:
         if run["kind"] == UNATTRIBUTED:

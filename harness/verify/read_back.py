@@ -1,4 +1,4 @@
-"""What was read back after healing, and which acknowledged records were deleted, by which setting or request."""
+"""Figures of the reads after healing: copies that were read, and acknowledged records that were deleted, by cause."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _STARTS: Final[Columns] = {
 
 
 class Deletion(StrEnum):
-    """What deletes acknowledged records, besides the settings of retention. The texts are those of the summary."""
+    """Causes that delete acknowledged records, besides the settings of retention. The summary shows these texts."""
 
     DELETE_RECORDS = "DeleteRecords"
     TIER_OFF = "the end of tiered storage"

@@ -211,7 +211,7 @@ _NOTES: Final[dict[str, str]] = {
         "({places}); librdkafka was observed to report wrong offsets with correct brokers"
     ),
 }
-# What a client of which nothing is known may have done, by the kind of the finding that it would have been.
+# Defects that a client of which nothing is known may have caused, by the kind of the finding that each would be.
 _BY_WHOM: Final[dict[str, str]] = {
     Kind.DUPLICATED: "are second copies under another producer id or epoch, which no broker can recognise",
     Kind.REORDERED: "are out of order under another producer id or epoch, which no broker can recognise",

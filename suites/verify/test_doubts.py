@@ -197,7 +197,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         run(recovered=NOT_BACK | {"pending": "nodes_down"}),
         ["not_back"],
     ),
-    "nobody knows what was missing, whatever the text says": (run(recovered=NOT_BACK), ["not_back"]),
+    "the run does not declare the missing condition, whatever the text says": (run(recovered=NOT_BACK), ["not_back"]),
     "a client died, so acknowledgements stopped": (
         run(
             recovered=NOT_BACK | {"pending": "no_acks"},

@@ -1,4 +1,4 @@
-"""What a verdict says about the copies that were read, and about records that were deleted."""
+"""Verdicts name the copies that were read, and the records that were deleted."""
 
 from __future__ import annotations
 

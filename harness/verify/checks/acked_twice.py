@@ -16,30 +16,25 @@ from harness.model.finding import Kind
 from harness.model.outcome import LIBRDKAFKA, Outcome
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.kept import kept
-from harness.verify.engine.prepared import is_client, is_own_client
-from harness.verify.engine.rows import AckedTwice, found
+from harness.verify.engine.prepared import at_place, is_client, is_own_client
+from harness.verify.engine.rows import AckedTwice, found, union
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
 
 _AT: Final = [*PLACE, "offset"]
+_ACK: Final = [*RECORD, *PLACE[1:], "offset", "returned_ns"]
+_ACKED: Final = f"outcome = '{Outcome.ACKED}' AND offset IS NOT NULL"
 
 
 def acked_twice(drill: Drill) -> DataFrame:
     """Acknowledged records that the drain does not return, at an offset with another acknowledged record: one that the
-    drain returns there, or one that was acknowledged later.
-
-    Compared with the whole ledger, because the bucket of the other record may be without any difference.
-    """
-    given = drill.given
-    strong = given.streams.where("acks = 'all'")
-    strong = strong.select(BUNDLE, "stream", is_own_client().alias("own"), is_client(LIBRDKAFKA).alias("librdkafka"))
-    acked = (F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull()
-    columns = [*RECORD, *PLACE[1:], "offset", "returned_ns"]
-    missing = drill.sent.where(acked & given.complete).select(*columns)
-    missing = missing.join(drill.read.select(*RECORD, *PLACE[1:]), [*RECORD, *PLACE[1:]], "left_anti")
+    drain returns there, or one that was acknowledged later."""
+    streams = drill.given.streams.where("acks = 'all'")
+    strong = streams.select(BUNDLE, "stream", is_own_client().alias("own"), is_client(LIBRDKAFKA).alias("librdkafka"))
+    acked = drill.sent.where(_ACKED).where(drill.given.complete).select(*_ACK)
+    missing = acked.join(drill.read.select(*RECORD, *PLACE[1:]), [*RECORD, *PLACE[1:]], "left_anti")
     missing = kept(missing.join(F.broadcast(strong), [BUNDLE, "stream"]))
-    at_these = given.ledger.where(acked).select(*columns).join(missing.select(*_AT).distinct(), _AT, "left_semi")
-    at_these = kept(at_these.join(F.broadcast(strong), [BUNDLE, "stream"]))
-    others = at_these.join(_shown(drill, at_these), [*RECORD, *PLACE[1:], "offset"], "left")
+    others = _of_several(drill, missing, strong)
+    others = others.join(_shown(drill, others), [*RECORD, *PLACE[1:], "offset"], "left")
     renamed = {name: f"other_{name}" for name in ("stream", "seq", "returned_ns", "own", "librdkafka")}
     pairs = missing.join(others.withColumnsRenamed(renamed), _AT)
     different = (F.col("stream") != F.col("other_stream")) | (F.col("seq") != F.col("other_seq"))
@@ -59,6 +54,23 @@ def acked_twice(drill: Drill) -> DataFrame:
         .otherwise(F.lit(AckedTwice.UNKNOWN.value))
     )
     return found(rows, Kind.CONFLICTING, reason, other="acked")
+
+
+def _of_several(drill: Drill, missing: DataFrame, strong: DataFrame) -> DataFrame:
+    """The records of `strong` streams that were acknowledged at the offset of a missing one, where there are several.
+
+    A record that the drain returns may be in a bucket without a difference, so the ledger is searched for it; but not
+    below the log start, where the drain returns nothing.
+    """
+    in_log = kept(at_place(missing, drill.given.places).where("log_start IS NULL OR offset >= log_start").select(*_AT))
+    near = union(
+        [
+            sent.where(_ACKED).select(*_ACK).join(wanted.select(*_AT).distinct(), _AT, "left_semi")
+            for sent, wanted in ((drill.sent, missing), (drill.given.ledger, in_log))
+        ]
+    )
+    near = kept(near.distinct().join(F.broadcast(strong), [BUNDLE, "stream"]))
+    return kept(near.join(near.groupBy(*_AT).count().where("count > 1").select(*_AT), _AT, "left_semi"))
 
 
 def _shown(drill: Drill, acked: DataFrame) -> DataFrame:

@@ -29,8 +29,8 @@ class Counts:
     sent: figures by place; read: rows by (kind, isolation, reader); seen: the highest offset that a live reader
     received, by reader and place; ends: transactions by producer, by outcome and those committed `after` the faults;
     commits: acknowledged ones by group, all and `after` the faults; streams: one row for each inconsistent stream;
-    reserved: the strongest acks, and the idempotence, with which streams of a producer were reserved; clients: names of
-    the clients that wrote them, without versions, by producer; disks: brokers
+    reserved: the strongest acks, and the idempotence, with which streams of a producer were reserved; clients: the
+    clients that wrote them, by producer; disks: brokers
     with batches that were read; unanswered: lookups without an answer, with an error, by place; waits: waiting times;
     tier: drained records from the remote tier, and all drained records of its topics; again: offsets that a group
     received twice; missed: records that were deleted or compacted away before a group returned for them; undecided:
@@ -88,7 +88,7 @@ def counts(inputs: Inputs) -> list[Counts]:
     of_producer = reserved.agg(
         F.max("acks").alias("acks"),
         F.max("idempotent").alias("idempotent"),
-        F.collect_set(F.substring_index("client", " ", 1)).alias("clients"),
+        F.collect_set("client").alias("clients"),
     )
     for row in of_producer.collect():
         out[row[BUNDLE]].reserved[row["producer"]] = (row["acks"], row["idempotent"])

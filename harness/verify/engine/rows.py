@@ -47,7 +47,7 @@ NOT_FINDINGS: Final = (*NOTED, UNATTRIBUTED, NOT_READ, UNJUDGED, UNPROCESSED, UN
 
 
 class AckedTwice(StrEnum):
-    """Reasons of findings about two records that were acknowledged at one offset: whose acknowledgements show it."""
+    """Reasons of findings about two records that were acknowledged at one offset: which client reported it."""
 
     PROVEN = "acked_twice"  # those of the release's own client, or the log has the other record there
     LIBRDKAFKA = "acked_twice_librdkafka"

@@ -117,7 +117,12 @@ CLIENTS: dict[str, tuple[Built, list[str]]] = {
         streamed(JAVA),
         ["except in Kafka Streams, librdkafka wrote all records"],
     ),
-    "another harness": (by_clients("sarama 1.43", "franz-go 1.17"), ["franz-go and sarama wrote all records"]),
+    "another harness": (
+        by_clients("sarama 1.43", "franz-go 1.17"),
+        ["franz-go 1.17 and sarama 1.43 wrote all records"],
+    ),
+    "evidence by hand": (by_clients("by hand"), ["by hand wrote all records"]),
+    "librdkafka of two versions": (by_clients("librdkafka 2.1", "librdkafka 2.2"), ["librdkafka wrote all records"]),
     "another harness with the own client": (
         by_clients("sarama 1.43", "kafka-clients 4.3.1"),
         ["it is unknown which client read the records"],

@@ -50,6 +50,13 @@ def acked_twice_and_deleted() -> Built:
     return deleted(built.change("ledger", {"offset": 1}, seq=2))
 
 
+def acked_far_away() -> Built:
+    """The last of 1,030 records is missing, and was acknowledged at the offset of the sixth, in whose bucket of 1,024
+    sequence numbers nothing is wrong."""
+    built = History("A" * 1030).build(cut(1029))
+    return built.change("ledger", {"offset": 5}, seq=1029)
+
+
 def written_again(history: History) -> Built:
     """The third record was truncated, and the next leader acknowledged the fourth one at its offset."""
 
@@ -105,6 +112,7 @@ CASES: dict[str, tuple[Built, list[str], int, str]] = {
         "PASS",
     ),
     "acknowledged twice to the release's own client": (own(acked_twice()), ["conflicting 1", "lost 1"], 0, "FAIL"),
+    "acknowledged at the offset of a record far away": (own(acked_far_away()), ["conflicting 1", "lost 1"], 0, "FAIL"),
     "acknowledged twice to librdkafka": (acked_twice(), ["lost 1"], 0, "FAIL"),
     "acknowledged twice to a client of which nothing is known": (
         third(acked_twice()),
