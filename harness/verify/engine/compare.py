@@ -60,7 +60,7 @@ def compare(given: Prepared, prints: DataFrame) -> Compared:
     prints_drained = kept(together(prints.where("kind = 'drain'"), ["isolation"]))
     ranges = kept(_ranges(given, prints_read))
     suspect = F.broadcast(kept(_suspect(ranges, prints_read, prints_drained)))
-    near = kept(_near(observed, suspect))
+    near = kept(_near(given, observed, suspect))
     lined = kept(_lined_up(_turns(given, near), near.where("kind = 'drain'"), ranges, suspect))
     different = (F.col("stream") != F.col("drain_stream")) | (F.col("seq") != F.col("drain_seq"))
     return Compared(
@@ -77,13 +77,23 @@ def compare(given: Prepared, prints: DataFrame) -> Compared:
     )
 
 
-def _near(rows: DataFrame, suspect: DataFrame) -> DataFrame:
-    """Rows in buckets that are suspect for any reader, selected by one hash for each row, because the exact keys are
-    many and long."""
-    keys = [*PLACE, "bucket"]
-    numbers = suspect.select(F.xxhash64(*keys).alias("near")).distinct()
-    near = rows.withColumn("bucket", offset_bucket()).withColumn("near", F.xxhash64(*keys))
-    return near.join(F.broadcast(numbers), "near", "left_semi").drop("near", "bucket")
+def _near(given: Prepared, rows: DataFrame, suspect: DataFrame) -> DataFrame:
+    """Rows in buckets that are suspect for their reader, and those of the drain that it is compared with. They are
+    selected by one hash for each row, because the exact keys are many and long."""
+    keys = [*PLACE, "bucket", "who"]
+    members = frame(given.spark, {"reader": "string", "member": "string"}, [(n, of, r) for n, r, of in _groups(given)])
+    of_readers = suspect.join(F.broadcast(members), [BUNDLE, "reader"], "left")
+    of_readers = of_readers.withColumn("who", F.coalesce("member", "reader"))
+    of_drains = suspect.withColumn("who", F.col("isolation"))
+    numbers = of_readers.select(*keys).unionByName(of_drains.select(*keys)).select(F.xxhash64(*keys).alias("near"))
+    who = F.when(F.col("kind") == "drain", F.col("isolation")).otherwise(F.col("reader"))
+    near = rows.withColumns({"bucket": offset_bucket(), "who": who}).withColumn("near", F.xxhash64(*keys))
+    return near.join(F.broadcast(numbers.distinct()), "near", "left_semi").drop("near", "bucket", "who")
+
+
+def _groups(given: Prepared) -> list[tuple[int, str, str]]:
+    """(bundle, reader, the name under which its whole group is reported)"""
+    return [(n, reader, name) for n, case in enumerate(given.cases) for reader, name in _members(case)]
 
 
 def _turns(given: Prepared, rows: DataFrame) -> DataFrame:
@@ -93,7 +103,7 @@ def _turns(given: Prepared, rows: DataFrame) -> DataFrame:
     A group continues where any of its members had committed, so all its sessions together must not leave anything out.
     The sessions of several members are reported under the name of the group.
     """
-    groups = [(n, reader, "live", name) for n, case in enumerate(given.cases) for reader, name in _members(case)]
+    groups = [(n, reader, "live", name) for n, reader, name in _groups(given)]
     grouped = frame(given.spark, {"reader": "string", "kind": "string", "together": "string"}, groups)
     rows = rows.where("kind <> 'drain'").join(F.broadcast(grouped), [BUNDLE, "reader", "kind"], "left")
     turn = F.when(F.col("kind") == "live", F.col("session")).otherwise(F.lit(_WHOLE))

@@ -28,6 +28,7 @@ OFFSET_BITS: Final = 8
 # Brokers and clients run on one machine: allowed difference between their clocks.
 CLOCKS_MS: Final = 500
 _SESSION: Final = ["kind", "reader", "session", "isolation"]
+_PRINT, _TIMES, _LANE = "_print", "_times", "_lane"
 STREAM_BUCKET: Final = [BUNDLE, "stream", "bucket"]
 
 
@@ -41,16 +42,24 @@ def offset_bucket() -> Column:
     return F.shiftright("offset", OFFSET_BITS)
 
 
-def fingerprint(prefix: str, among: Column, identity: Column | None = None) -> list[Column]:
-    """Count, exclusive or and sum over the hashes of those rows of a group for which `among` holds."""
-    whole = F.xxhash64("stream", "seq", place_id(), "offset")
-    counted = F.when(among, whole if identity is None else identity)
+def fingerprint(prefix: str, among: Column) -> list[Column]:
+    """Count, exclusive or and sum over the hashes of those rows of a group for which `among` holds. The hash is a
+    column of the rows, so that it is computed once for each row and not in every aggregate."""
+    counted = F.when(among, F.col(_PRINT))
     return [
         F.count(counted).alias(f"{prefix}_n"),
         F.coalesce(F.bit_xor(counted), F.lit(0)).alias(f"{prefix}_xor"),
         # Half of the hash, so that the sum over two billion rows does not overflow.
         F.coalesce(F.sum(counted.bitwiseAND(0xFFFFFFFF)), F.lit(0)).alias(f"{prefix}_sum"),
     ]
+
+
+def _printed(rows: DataFrame) -> DataFrame:
+    """Rows with the hashes that ledger and drain are compared by."""
+    rows = rows.withColumn(_LANE, place_id())
+    return rows.withColumns(
+        {_PRINT: F.xxhash64("stream", "seq", _LANE, "offset"), _TIMES: F.xxhash64("seq", "timestamp_ms")}
+    )
 
 
 def _differ(prefix: str) -> Column:
@@ -67,8 +76,7 @@ def ill_timed(timestamp_ms: str) -> Column:
 
 def _times(prefix: str, among: Column) -> list[Column]:
     """The sequence numbers and timestamps of the rows as one number."""
-    numbers = F.bit_xor(F.when(among, F.xxhash64("seq", "timestamp_ms")))
-    return [F.coalesce(numbers, F.lit(0)).alias(f"{prefix}_times")]
+    return [F.coalesce(F.bit_xor(F.when(among, F.col(_TIMES))), F.lit(0)).alias(f"{prefix}_times")]
 
 
 def place_id() -> Column:
@@ -78,12 +86,19 @@ def place_id() -> Column:
 
 def ledger_buckets(ledger: DataFrame, windows: DataFrame) -> DataFrame:
     """The ledger by stream, place and bucket of sequence numbers: all that is needed of records without a defect."""
-    acked = F.col("outcome") == Outcome.ACKED.value
-    reported = acked & F.col("offset").isNotNull()
-    promised = reported & F.col("promised")
-    undecided = F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)
-    rows = ledger.join(windows, BUNDLE, "left")
-    return rows.groupBy(BUNDLE, "stream", *PLACE[1:], seq_bucket().alias("bucket")).agg(
+    acked, reported, promised, undecided = (F.col(f"_{name}") for name in ("acked", "reported", "promised", "undecided"))
+    is_acked = F.col("outcome") == Outcome.ACKED.value
+    is_reported = is_acked & F.col("offset").isNotNull()
+    rows = _printed(ledger.join(windows, BUNDLE, "left")).withColumns(
+        {
+            "_acked": is_acked,
+            "_reported": is_reported,
+            "_promised": is_reported & F.col("promised"),
+            "_undecided": F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value),
+            "bucket": seq_bucket(),
+        }
+    )
+    return rows.groupBy(BUNDLE, "stream", *PLACE[1:], "bucket").agg(
         *fingerprint("rc", promised),
         *fingerprint("ru", reported),
         F.max((acked & F.col("offset").isNull()) | undecided).alias("always"),
@@ -107,19 +122,26 @@ def ledger_buckets(ledger: DataFrame, windows: DataFrame) -> DataFrame:
 def drained_buckets(given: Prepared) -> DataFrame:
     """The records that the drain returned, by bucket of sequence numbers. `lane`, `shift`, `at`: the smallest and
     largest place, difference of offset and sequence number, and offset of the records that `reordered` compares."""
-    compared = given.widest_read & F.col("intact") & (F.col("stream") >= 0)
-    ordered = {"lane": place_id(), "shift": F.col("offset") - F.col("seq"), "at": F.col("offset")}
-    rows = given.observations.where(given.drained).groupBy(BUNDLE, "stream", seq_bucket().alias("bucket"))
-    return rows.agg(
-        *fingerprint("rc", is_committed()),
-        *fingerprint("ru", ~is_committed()),
+    compared, committed = F.col("_compared"), F.col("_committed")
+    rows = _printed(given.observations.where(given.drained)).withColumns(
+        {
+            "_compared": given.widest_read & F.col("intact") & (F.col("stream") >= 0),
+            "_committed": is_committed(),
+            "bucket": seq_bucket(),
+            "shift": F.col("offset") - F.col("seq"),
+        }
+    )
+    ordered = {"lane": _LANE, "shift": "shift", "at": "offset"}
+    return rows.groupBy(BUNDLE, "stream", "bucket").agg(
+        *fingerprint("rc", committed),
+        *fingerprint("ru", ~committed),
         F.max(~F.col("intact")).alias("damaged"),
         F.min("timestamp_ms").alias("oldest_ms"),
         F.max("timestamp_ms").alias("newest_ms"),
-        *_times("rc", is_committed()),
-        *_times("ru", ~is_committed()),
+        *_times("rc", committed),
+        *_times("ru", ~committed),
         *[
-            limit(F.when(compared, value)).alias(f"{name}_{end}")
+            limit(F.when(compared, F.col(value))).alias(f"{name}_{end}")
             for name, value in ordered.items()
             for end, limit in (("min", F.min), ("max", F.max))
         ],
@@ -162,10 +184,12 @@ def _other_times(prefix: str) -> Column:
 def reader_buckets(observations: DataFrame) -> DataFrame:
     """Fingerprints of each session of each reader, by place and bucket of offsets, with the lowest and highest
     offset."""
-    by = observations.groupBy(*PLACE, *_SESSION, offset_bucket().alias("bucket"))
-    identity = F.xxhash64("stream", "seq", "offset", "leader_epoch")  # the place is the key
-    return by.agg(
-        *fingerprint("all", F.lit(True), identity), F.min("offset").alias("low"), F.max("offset").alias("high")
+    # The place is a key, so the hash does not need it.
+    rows = observations.withColumns(
+        {_PRINT: F.xxhash64("stream", "seq", "offset", "leader_epoch"), "bucket": offset_bucket()}
+    )
+    return rows.groupBy(*PLACE, *_SESSION, "bucket").agg(
+        *fingerprint("all", F.lit(True)), F.min("offset").alias("low"), F.max("offset").alias("high")
     )
 
 
