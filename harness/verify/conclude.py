@@ -19,7 +19,7 @@ from harness.verify.checks.tier_seam import judged as judged_seam
 from harness.verify.checks.tier_state import Tier
 from harness.verify.checks.tls import UNSECURED, secured
 from harness.verify.checks.unavailable import unavailable
-from harness.verify.doubts import doubts_of
+from harness.verify.doubts import doubts_of, history_problem
 from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.rows import NOT_FINDINGS, WRONG_ACK_OFFSET_NOTE
@@ -207,6 +207,8 @@ def _notes(known: CaseResults) -> list[str]:
     case, runs = known.case, known.runs
     notes = list(case.run.get("notes") or [])
     notes += returned_by_design(case)
+    if case.history is not None:  # the gaps are doubts
+        notes += [history_problem(one) for one in case.history.problems if one not in case.history.gaps]
     moved = [run for run in runs if run["kind"] == WRONG_ACK_OFFSET_NOTE]
     if moved:
         places = sorted({f"{run['topic']}/{run['partition']}" for run in moved})

@@ -38,7 +38,8 @@ NOT_READ: Final = "not_read"
 UNJUDGED: Final = "unjudged"
 UNPROCESSED: Final = "unprocessed"
 UNSHARED: Final = "unshared"
-NOT_FINDINGS: Final = (WRONG_ACK_OFFSET_NOTE, NOT_READ, UNJUDGED, UNPROCESSED, UNSHARED)
+UNATTRIBUTED: Final = "unattributed"  # missing, and it is unknown which of two leaders acknowledged it
+NOT_FINDINGS: Final = (WRONG_ACK_OFFSET_NOTE, NOT_READ, UNJUDGED, UNPROCESSED, UNSHARED, UNATTRIBUTED)
 
 _SPARK: Final = {"string": "string", "int32": "int", "int64": "bigint"}
 

@@ -21,6 +21,7 @@ from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
 from harness.verify.engine.case import NO_BROKER, Case, place_of
+from harness.verify.engine.elections import leader_changes
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import union
@@ -172,9 +173,9 @@ def _disks_of_copies(case: Case) -> Iterator[tuple[Any, ...]]:
 def _cut_to(case: Case, topic: str, partition: int) -> int:
     """The highest offset at which a leader started, if one of the leaders may have truncated what in-sync replicas
     had."""
-    unclean = [event for event, _ in case.events("unclean_election")]
-    unclean += [event for event, _ in case.events("leader_change") if event.get("clean") is False]
-    if not any((event["topic"], event["partition"]) == (topic, partition) for event in unclean):
+    unclean = {(event["topic"], event["partition"]) for event, _ in case.events("unclean_election")}
+    unclean |= {(change.topic, change.partition) for change in leader_changes(case) if change.unclean}
+    if (topic, partition) not in unclean:
         return 0
     lineages = [row for row in case.cluster["lineages"] if (row["topic"], row["partition"]) == (topic, partition)]
     return max((start for row in lineages for _, start in row["epochs"]), default=0)

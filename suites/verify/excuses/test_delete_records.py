@@ -29,7 +29,7 @@ def killed(node: int, from_s: int, to_s: int) -> dict[str, Any]:
 def led(by: int, at_s: int, before: int = -1) -> dict[str, Any]:
     """The leader changed this long after the deletion."""
     change = {"kind": "leader_change", "topic": "t", "partition": 0, "at_ns": AT_NS + at_s * S}
-    return change | {"old_leader": before, "new_leader": by}
+    return change | {"old_leader": before, "new_leader": by, "leader_epoch": 1}
 
 
 def case(
@@ -52,6 +52,7 @@ def case(
             steps=[with_facts(step) for step in steps],
             contract=SimpleNamespace(topics={"t": topic}, start_checkpoint_ms=contract.get("every_ms", 60_000)),
             last_snapshot={"at_ns": AT_NS + 900 * S, "partitions": [place]},
+            history=None,
             events=lambda kind: [(event, {}) for event in (deleted, *events) if event["kind"] == kind],
         ),
     )
