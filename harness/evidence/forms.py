@@ -85,6 +85,7 @@ _RUN: Final = {
     "notes?": ["string"],
     "capabilities?": ["string"],
     "groups_resume?": "bool",
+    "has_history?": "bool",
     "timestamps?": ("send",),
     "recovered?": _SETTLED,
     "transactions_settled?": _SETTLED,

@@ -117,6 +117,11 @@ class Metadata:
         self.rows.append(UnknownChange(frame=1, key=99, version=0, why=why, **self._place(at_ns)))
         return self
 
+    def from_snapshot(self, at_ns: int) -> Metadata:
+        """All rows so far come from a snapshot of that time."""
+        self.rows = [replace(row, from_snapshot=True, time_ns=at_ns) for row in self.rows]
+        return self
+
     def history(self) -> ClusterHistory:
         """All of it."""
         return ClusterHistory(
