@@ -220,7 +220,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         ["unjudged"],
     ),
     "a whole history": (recorded(Metadata()), []),
-    "a record of the metadata log that nobody knows": (recorded(Metadata().unknown()), ["history_unknown"]),
+    "an unknown record of the metadata log": (recorded(Metadata().unknown()), ["history_unknown"]),
     **{f"{kind} in the history": (with_problem(kind), ["history_incomplete"]) for kind in ProblemKind},
     "a file of one node is damaged, and the others have every record": (with_problem(ProblemKind.TORN_END, 6), []),
     "a file of one node is damaged, and the last records are missing": (

@@ -78,7 +78,7 @@ def new_leaders(case: Case) -> Iterator[NewLeader]:
 
 
 def acks_one(case: Case) -> list[str]:
-    """The producers whose records a leader acknowledges before any follower has them."""
+    """The producers of records that a leader acknowledges before any follower has them."""
     return [name for name, producer in case.contract.producers.items() if producer.acks == "1"]
 
 
@@ -197,7 +197,7 @@ def _start_of(epochs: Sequence[tuple[int, int]], epoch: int) -> int | None:
 
 
 def _last_id(case: Case, topic: str) -> str | None:
-    """The id of the topic that has the name at the end, whose lineages the evidence has; None = unknown."""
+    """The id of the topic that has the name at the end, of which the evidence has the lineages; None = unknown."""
     last = case.last_snapshot
     ids = [row["topic_id"] for row in (last["partitions"] if last else []) if row["topic"] == topic]
     lives = case.history.topics if case.history is not None else ()

@@ -165,7 +165,7 @@ CASES: dict[str, tuple[Built, list[str], int, list[str]]] = {
         with_history(acks_one("AA").build(edits(cut(0), epochs((1, 0)))), Metadata().led(2, LATER_NS, isr=(2, 3))),
         [],
         2,
-        ["empty_drain"],
+        ["reader_saw_nothing", "empty_drain"],
     ),
     "acks=1: by a cut-off leader, and another record is there": (isolated(LATER_NS + 60 * S), [], 1, []),
     "acks=1: by a cut-off leader, and nothing is there": (

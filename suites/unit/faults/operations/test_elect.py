@@ -54,7 +54,7 @@ class Leaders:
         ]
 
     def history(self) -> History:
-        """What the metadata log has of it."""
+        """The metadata log of these looks."""
         return fold([node(1, batches(topic("t"), *self.log))], [1])
 
     def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> None:
