@@ -124,7 +124,7 @@ def _sample(event: Mapping[str, Any], since_ns: int) -> LeaderChange:
 
 
 def _in_history(case: Case, history: History, topics: Collection[str]) -> Iterator[LeaderChange]:
-    timed = _Clocks(case, history)
+    timed, began_ns = _Clocks(case, history), case.run.get("started_ns") or 0
     rows = history.of(PartitionChange)
     for topic_id, partition in dict.fromkeys((row.topic_id, row.partition) for row in rows if row.topic in topics):
         elections = {e.after.offset: e for e in history.elections(topic_id, partition)}
@@ -134,7 +134,9 @@ def _in_history(case: Case, history: History, topics: Collection[str]) -> Iterat
             if before.leader not in (NO_LEADER, after.leader):
                 late_ns = max(late_ns, _learned_ns(case, history, timed, states, number))
             if after.leader != before.leader or after.offset in elections:
-                yield _change(states[:number], after, elections.get(after.offset), timed, late_ns)
+                change = _change(states[:number], after, elections.get(after.offset), timed, late_ns)
+                if change.late_ns >= began_ns:  # the cluster may have served other runs before
+                    yield change
 
 
 def _change(

@@ -55,6 +55,7 @@ def case(
             contract=SimpleNamespace(topics={"t": topic}, start_checkpoint_ms=contract.get("every_ms", 60_000)),
             last_snapshot={"at_ns": AT_NS + 900 * S, "partitions": [place]},
             history=metadata and metadata.history(),
+            run={},
             events=lambda kind: [(event, {}) for event in (deleted, *events) if event["kind"] == kind],
         ),
     )

@@ -243,6 +243,12 @@ CASES: dict[str, tuple[Built, list[str], int, list[str]]] = {
         0,
         [],
     ),
+    "an unclean election long before the run": (
+        elected(Metadata().in_sync(START_NS - 99 * S, 1).led(2, START_NS - 99 * S, isr=(2,))),
+        ["lost 2"],
+        0,
+        [],
+    ),
     "an election of the last known leader": (
         elected(Metadata().in_sync(LATER_NS, last_known=(2,)).led(2, LATER_NS, isr=(2,))),
         [],
