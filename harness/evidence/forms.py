@@ -91,6 +91,7 @@ _RUN: Final = {
     "notes?": ["string"],
     "capabilities?": ["string"],
     "groups_resume?": "bool",
+    "has_history?": "bool",
     "timestamps?": ("send",),
     "recovered?": {**_SETTLED, "pending?": tuple(pending.value for pending in Pending)},
     "transactions_settled?": _SETTLED,

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any, Final
 
 from harness.clusters import Cluster
+from harness.clusters.metadata_history import history_of_cluster
 from harness.evidence import BundleWriter
 from harness.evidence.history import write_history
 from harness.faults.steps import step_runner
@@ -28,7 +29,6 @@ from harness.model.verdict import Doubt
 from harness.run import broker_state, recovery, share_groups, tls_probe
 from harness.run.admin_probe import AdminProbe
 from harness.run.fault_windows import Windows, targets_of, windows_of
-from harness.run.metadata_history import history_of_cluster
 from harness.run.offset_lookups import look_up, look_up_epochs
 from harness.run.tier_probe import TierProbe
 from harness.workload.access import Access
@@ -123,6 +123,7 @@ class _Record:
         self.recovered: dict[str, object] = {"ok": None, "waited_s": 0.0, "last_seen": "not asked"}
         self.transactions_settled: dict[str, object] = dict(self.recovered)
         self.load: dict[str, Any] = {}
+        self.has_history = False
         self.share_groups: list[dict[str, Any]] = []
         self.access = Access(cluster.client_settings())
         self.listeners: list[dict[str, Any]] = []  # results of tls_probe
@@ -162,6 +163,7 @@ class _Record:
                 "capabilities": sorted(self.cluster.capabilities),
                 "timestamps": "send",
                 "groups_resume": True,
+                "has_history": self.has_history,
                 "recovered": self.recovered,
                 "transactions_settled": self.transactions_settled,
                 "load": self.load,
@@ -347,6 +349,7 @@ def _write_history(record: _Record, admin: AdminView) -> None:
     except HarnessTimeout:
         committed_end = None
     write_history(record.bundle.path, history_of_cluster(record.cluster, committed_end))
+    record.has_history = True
 
 
 def _observer_bootstrap(record: _Record) -> str:

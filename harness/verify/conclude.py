@@ -21,7 +21,7 @@ from harness.verify.checks.tier_seam import judged as judged_seam
 from harness.verify.checks.tier_state import Tier
 from harness.verify.checks.tls import UNSECURED, secured
 from harness.verify.checks.unavailable import unavailable
-from harness.verify.doubts import doubts_of
+from harness.verify.doubts import doubts_of, history_problem
 from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.rows import NOT_FINDINGS, NOTED
@@ -236,6 +236,8 @@ def _notes(known: CaseResults) -> list[str]:
         if noted := [run for run in runs if run["kind"] == kind]:
             places = sorted({f"{run['topic']}/{run['partition']}" for run in noted})
             notes.append(note(kind, sum(run["fate_records"] for run in noted), places[:5]))
+    if case.history is not None:  # the gaps are doubts
+        notes += [history_problem(one) for one in case.history.problems if one not in case.history.gaps]
     condemned = [run for run in runs if run["kind"] in _COPIES and not (run["excused_by"] or run["explained_by"])]
     if condemned and not known.counts.disks:
         notes.append(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Kind
+from harness.model.history.changes import Problem, ProblemKind
 from harness.model.verdict import Doubt
 from harness.verify.checks import tier_coverage, tls
 from harness.verify.checks.commit_regressed import asks_for_groups, never_decided
@@ -18,8 +19,8 @@ from harness.verify.completeness import evidence_gaps
 from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, place_of, places_of
 from harness.verify.engine.compare import from_its_own_copy
 from harness.verify.engine.counts import Counts
-from harness.verify.engine.rows import NOT_READ, UNATTRIBUTED, UNJUDGED, UNPROCESSED, UNSHARED
-from harness.verify.excuses.excuses import without_lineage
+from harness.verify.engine.rows import LEADER_UNKNOWN, NOT_READ, UNATTRIBUTED, UNJUDGED, UNPROCESSED, UNSHARED
+from harness.verify.excuses.leader_elections import without_lineage
 from harness.verify.excuses.topics_deleted import deleted
 from harness.verify.sentences import unattributed
 from harness.verify.work_done import work_done
@@ -46,6 +47,7 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
     found += [
         *evidence_gaps(case, counts),
         *tier_coverage.doubts(case, *counts.tier),
+        *_history(case),
         *_configs(case),
         *_exact_losses(case, runs),
     ]
@@ -108,6 +110,10 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
             yield Doubt(DoubtName.UNJUDGED, f"the log of {place} starts at {start}; {lacks}, so it may be wrong")
         elif run["kind"] == UNPROCESSED:
             unprocessed[run["reader"], place] += run["fate_records"]
+        elif run["kind"] == LEADER_UNKNOWN:
+            text = f"{run['fate_records']} records or commits of {place} are missing, and it is unknown which leader"
+            because = "they were acknowledged after an election, while the deposed leader may not have known of it"
+            yield Doubt(DoubtName.LEADER_UNKNOWN, f"{text} acknowledged them: {because}; run it again")
         elif run["kind"] == UNSHARED:
             unshared[run["reader"], place] += run["fate_records"]
     for (processor, place), records in unprocessed.items():
@@ -222,6 +228,50 @@ def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
             DoubtName.NO_LINEAGE,
             f"no replica reported the leader epochs of {topic}/{partition}, so what acks=1 may lose there is unknown",
         )
+
+
+_PROBLEMS: Final[Mapping[ProblemKind, str]] = {
+    ProblemKind.TORN_END: "the metadata log on the disk of a node cannot be read further",
+    ProblemKind.BAD_SNAPSHOT: "a metadata snapshot on the disk of a node cannot be read",
+    ProblemKind.MISSING_VOTER: "the metadata log of a voter was not read",
+    ProblemKind.MISSING_RECORDS: "no node has kept these records of the metadata log",
+    ProblemKind.MISSING_END: "no node has the last records of the metadata log",
+    ProblemKind.CONFLICT: "two nodes have different committed records in their metadata logs",
+    ProblemKind.IMPOSSIBLE: "a record of the metadata log contradicts the records before it",
+}
+
+
+def _history(case: Case) -> Iterator[Doubt]:
+    """Parts of the cluster's history that are missing: an election there, or a loss of ISR members, is unknown."""
+    history = case.history
+    if history is None:
+        if case.run.get("has_history"):
+            text = "the run wrote history.json, and the bundle lacks it; restore it, or run the scenario again"
+            yield Doubt(DoubtName.NO_HISTORY, text)
+        return
+    for record in history.unknown[:1]:
+        yield Doubt(
+            DoubtName.HISTORY_UNKNOWN,
+            f"{len(history.unknown)} records of the metadata log cannot be decoded, the first at offset "
+            f"{record.offset} ({record.why}), so elections may be missing; use a harness that knows these records",
+        )
+    for problem in history.gaps:
+        yield Doubt(
+            DoubtName.HISTORY_INCOMPLETE, f"{history_problem(problem)}; elections may be missing, so run it again"
+        )
+    hidden = [row for row in history.changes if row.from_snapshot and row.time_ns > (case.run.get("started_ns") or 0)]
+    if hidden:
+        yield Doubt(
+            DoubtName.HISTORY_INCOMPLETE,
+            f"the metadata log begins at offset {history.start}, after the run began, so elections are missing; "
+            "keep the metadata log longer (metadata.max.retention.ms) and run it again",
+        )
+
+
+def history_problem(problem: Problem) -> str:
+    """One problem of the cluster's history in a sentence."""
+    where = "" if problem.node is None else f" of node {problem.node}"
+    return f"{_PROBLEMS[problem.kind]}: offset {problem.offset}{where}, {problem.detail}"
 
 
 # Topic setting -> field of the contract.

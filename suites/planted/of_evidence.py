@@ -150,6 +150,35 @@ def doubt_contract_weaker_than_the_client(copy: Copy) -> Expected:
 
 
 @plant
+def doubt_history_with_an_unknown_record(copy: Copy) -> Expected:
+    """A committed record of the metadata log is of a type that the harness does not know."""
+    with copy.document("history") as history:
+        place = {name: history["changes"][-1][name] for name in ("time_ns", "controller_epoch", "from_snapshot")}
+        unknown = {"type": "unknown", "frame": 1, "key": 999, "version": 0, "why": "no message has the number 999"}
+        history["changes"].append(unknown | place | {"offset": history["end"]})
+    return doubtful("history_unknown")
+
+
+@plant
+def doubt_history_with_a_gap(copy: Copy) -> Expected:
+    """No node has kept some records of the metadata log."""
+    _problem(copy, "missing_records")
+    return doubtful("history_incomplete")
+
+
+@plant
+def near_doubt_history_with_a_damaged_file(copy: Copy) -> Expected:
+    """The other nodes have every record up to the high watermark."""
+    _problem(copy, "torn_end")
+    return passes()
+
+
+def _problem(copy: Copy, kind: str) -> None:
+    with copy.document("history") as history:
+        history["problems"].append({"kind": kind, "node": 1, "offset": 5, "detail": "planted"})
+
+
+@plant
 def doubt_transactions_without_an_end(copy: Copy) -> Expected:
     """No commit and no abort was acknowledged, so nothing was promised."""
     copy.change("transactions", {"outcome": "unknown"})

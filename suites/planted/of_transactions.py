@@ -295,11 +295,15 @@ def _elected(copy: Copy, partition: int) -> int:
     reported = _reported(copy, READERS, "plain")
     earlier: int = max({row["offset"] for row in _commits(copy, READERS, "plain")} - {reported})
     _report(copy, READERS, "plain", 0, earlier - reported)
-    since_ns = _commits(copy, READERS, "plain")[-1]["returned_ns"] + 1
-    event = {"kind": "internal_leader_change", "topic": OFFSETS, "partition": partition, "clean": False}
-    leaders = {"old_leader": 1, "new_leader": 2, "leader_epoch": 9}
-    with copy.document("steps") as steps:
-        steps[-1]["events"].append(event | leaders | {"since_ns": since_ns, "in_sync_ns": 0, "at_ns": since_ns + 1})
+    elected_ns = _commits(copy, READERS, "plain")[-1]["returned_ns"] + 1
+    with copy.document("history") as history:
+        rows = [row for row in history["changes"] if row["type"] == "partition" and row["topic"] == OFFSETS]
+        last = [row for row in rows if row["partition"] == partition][-1]
+        old, new = sorted(last["replicas"])[:2]
+        alone = last | {"offset": history["end"], "time_ns": 0, "leader": old, "isr": [old], "elr": []}
+        of_new = {"offset": history["end"] + 1, "time_ns": elected_ns, "leader": new, "isr": [new]}
+        history["changes"] += [alone, alone | of_new | {"leader_epoch": last["leader_epoch"] + 1}]
+        history["end"] += 2
     offsets = {"partitions": PARTITIONS, "replicas": 3, "min_insync_replicas": 1, "unclean_election": True}
     with copy.document("run") as run:
         run["contract"]["offsets"] = offsets

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from harness.model.history.history import History as ClusterHistory
 from harness.model.schemas import TABLES
 
 START_NS = 1_800_000_000 * 10**9
@@ -59,6 +60,7 @@ class Built:
     steps: list[Row]
     scenario: Row
     complete: bool = True
+    metadata: ClusterHistory | None = None  # history.json; see suites.verify.metadata
     manifest: Row = field(default_factory=lambda: {"sealed_by": "harness", "seed": 1, "release": None})
 
     def rows(self, table: str, **wanted: Any) -> list[Row]:

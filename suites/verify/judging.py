@@ -81,6 +81,7 @@ def case_of_history(history: Built) -> Case:
         cluster=history.cluster,
         reads=history.reads,
         contract=contract_from_dict(history.run["contract"]),
+        history=history.metadata,
     )
 
 

@@ -12,11 +12,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.faults.steps import step_runner
+from harness.model.history.changes import Problem, ProblemKind
 from harness.model.verdict import Status, Verdict
 from harness.verify.engine import inputs
 from suites.verify.edits import contract, run_finished, start_at, stuck
-from suites.verify.history import Built, History
+from suites.verify.history import START_NS, Built, History
 from suites.verify.judging import HistoryBatch, verdicts
+from suites.verify.metadata import Metadata
 
 
 def changed(*edits: Callable[[Built], object]) -> Built:
@@ -62,6 +64,17 @@ def stopped(reset: str, committed: int | None = None) -> Built:
 
 
 NOT_BACK: dict[str, Any] = {"ok": False, "waited_s": 90, "last_seen": "t-0 isr [1]"}
+
+
+def recorded(metadata: Metadata) -> Built:
+    return changed(lambda built: setattr(built, "metadata", metadata.history()))
+
+
+def with_problem(kind: ProblemKind, high_watermark: int | None = None) -> Built:
+    problem = Problem(kind=kind, node=2, offset=3, detail="the checksum is wrong")
+    return recorded(Metadata(problems=[problem], high_watermark=high_watermark))
+
+
 SILENT: dict[str, Any] = {"ok": None, "waited_s": 0, "last_seen": "not asked"}
 
 # name -> (history, names of the doubts)
@@ -232,6 +245,24 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         contract(History("AAAA").build(start_at(2)), retention_bytes=200).drop("batches", count=1),
         ["unjudged"],
     ),
+    "a whole history": (recorded(Metadata()), []),
+    "an unknown record of the metadata log": (recorded(Metadata().unknown()), ["history_unknown"]),
+    **{f"{kind} in the history": (with_problem(kind), ["history_incomplete"]) for kind in ProblemKind},
+    "a file of one node is damaged, and the others have every record": (with_problem(ProblemKind.TORN_END, 6), []),
+    "a file of one node is damaged, and the last records are missing": (
+        with_problem(ProblemKind.TORN_END, 7),
+        ["history_incomplete"],
+    ),
+    "records are missing below the high watermark": (
+        with_problem(ProblemKind.MISSING_RECORDS, 6),
+        ["history_incomplete"],
+    ),
+    "the metadata log begins in the middle of the run": (
+        recorded(Metadata().from_snapshot(START_NS + 1)),
+        ["history_incomplete"],
+    ),
+    "the metadata log begins before the run": (recorded(Metadata().from_snapshot(START_NS)), []),
+    "the run's history is not in the bundle": (run(has_history=True), ["no_history"]),
 }
 
 BATCH = HistoryBatch(history for history, _ in CASES.values())
@@ -250,6 +281,11 @@ def test_each_gap_is_a_doubt(name: str, judged: dict[str, Verdict]) -> None:
     assert [doubt.name for doubt in verdict.doubts] == expected
     assert [finding for finding in verdict.findings if finding.condemns] == []
     assert verdict.status is (Status.INCONCLUSIVE if expected else Status.PASS)
+
+
+def test_a_damaged_file_that_hides_nothing_is_a_note(judged: dict[str, Verdict]) -> None:
+    (note,) = judged["a file of one node is damaged, and the others have every record"].notes
+    assert "offset 3 of node 2, the checksum is wrong" in note
 
 
 # The package hands out the function of the same name.

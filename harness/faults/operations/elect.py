@@ -100,11 +100,11 @@ class ElectUnclean(Action):
 
 def _went_back(context: StepContext, states: Mapping[Place, PartitionState]) -> dict[Place, list[int]]:
     """Partitions led by their first replica again since the first fault: [old leader, new leader]."""
-    changes = {(e["topic"], e["partition"]): [e["old_leader"], e["new_leader"]] for e in context.leader_changes()}
+    last = {(one.after.topic, one.after.partition): one for one in context.elections()}
     return {
-        place: [old, new]
-        for place, (old, new) in changes.items()
-        if place in states and old != new == states[place].replicas[0]
+        place: [one.before.leader, one.after.leader]
+        for place, one in last.items()
+        if one.before is not None and place in states and one.after.leader == states[place].replicas[0]
     }
 
 

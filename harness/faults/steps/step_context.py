@@ -9,12 +9,14 @@ from random import Random
 from typing import Any
 
 from harness.clusters.base import Cluster
+from harness.clusters.metadata_history import history_of_cluster
 from harness.faults.steps.load import Load
 from harness.faults.steps.targets import parse_nodes, resolve
 from harness.kafka.admin.client import AdminView, PartitionState
 from harness.model.clock import now_ns
 from harness.model.contract.internal_topics import TIER_METADATA, TIER_PARTITIONS, metadata_partition
 from harness.model.errors import BadInput
+from harness.model.history.history import Election
 from harness.model.place import Place
 from harness.model.scenario.rules import partition_of
 from harness.model.scenario.scenario import Topic
@@ -65,11 +67,14 @@ class StepContext:
         finally:
             self.spans[node] = (began_ns, now_ns())
 
-    def leader_changes(self) -> list[Mapping[str, Any]]:
-        """The events `leader_change` since the scenario's first fault began."""
-        began_ns = [row["started_ns"] for row in self.rows if row["is_fault"]]
-        events = [*(event for row in self.rows for event in row["events"]), *self.events]
-        return [e for e in events if e["kind"] == "leader_change" and began_ns and e["at_ns"] >= min(began_ns)]
+    def elections(self) -> list[Election]:
+        """The elections since the scenario's first fault began, from the metadata logs of the nodes ("disk.read")."""
+        faults = [row["name"] for row in self.rows if row["is_fault"]]
+        if not faults:
+            return []
+        before = self.epochs_before[faults[0]]
+        found = history_of_cluster(self.cluster).elections()
+        return [one for one in found if one.after.leader_epoch > before.get((one.after.topic, one.after.partition), -1)]
 
     def nodes(self, text: str) -> tuple[int, ...]:
         """The ids of the nodes that an expression names now."""

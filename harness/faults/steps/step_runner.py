@@ -17,7 +17,6 @@ from harness.faults.steps.effect import StickyProbe, with_recent_acks
 from harness.faults.steps.registry import Heal, WaitEffect, build_step
 from harness.faults.steps.step import Action, EffectProof, Fault, Injection, Kind, is_disturbance
 from harness.faults.steps.step_context import StepContext
-from harness.kafka.admin.client import PartitionState
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.place import Place
@@ -79,19 +78,18 @@ class _StepRunner:
     on_step: Callable[[Sequence[Row]], None]
     rows: list[Row] = field(default_factory=list)
     active: list[_Active] = field(default_factory=list)
-    seen: dict[Place, PartitionState] = field(default_factory=dict)
-    seen_ns: int = 0
-    in_sync_ns: dict[tuple[Place, int], int] = field(default_factory=dict)  # when a replica was last seen in an ISR
+    epochs: dict[Place, int] = field(default_factory=dict)  # leader epochs when the current step began
     kinds: dict[str, Kind] = field(default_factory=dict)  # step -> what it is
 
     def run(self, step: Step) -> bool:
         """Runs one step; False when it timed out, so that the steps cannot continue."""
         kind = build_step(step)
-        self._watch_leaders()
+        # A broker that does not answer now has the epochs of the last answer.
+        self.epochs |= {place: state.leader_epoch for place, state in self.context.watched().items()}
+        self.context.epochs_before[step.name] = dict(self.epochs)
         self.context.faults_open = len(self.active)
         if not self.active:
             self.context.busy = with_recent_acks(self.context, self.context.places(()))
-        self.context.epochs_before[step.name] = {place: s.leader_epoch for place, s in self.seen.items()}
         self.kinds[step.name] = kind
         row = self._new_row(step, kind)
         self.context.log(f"{step.name}: {_words(step)}")
@@ -114,7 +112,6 @@ class _StepRunner:
         finally:
             row["ended_ns"] = now_ns()
             self._ask_active()
-            self._watch_leaders()
             self._close_row(row)
         return "error" not in row
 
@@ -200,31 +197,6 @@ class _StepRunner:
         for active in self.active:
             if not active.injection.after_heal:
                 active.row["effect"] = active.held.ask().as_dict()
-
-    def _watch_leaders(self) -> None:
-        """Records each leader that changed since the last look (`since_ns`) as an event of the step."""
-        internal, looked_ns = {topic.name for topic in self.context.internal}, now_ns()
-        for place, state in self.context.watched().items():
-            before = self.seen.get(place)
-            same = before is not None and before.topic_id == state.topic_id  # else the topic was recreated
-            if before is not None and same and state.leader_epoch > before.leader_epoch:
-                kind, able = "leader_change", before.isr
-                if place[0] in internal:
-                    kind, able = "internal_leader_change", (*before.isr, *before.elr)
-                self.context.record_event(
-                    kind,
-                    topic=place[0],
-                    partition=place[1],
-                    old_leader=before.leader,
-                    new_leader=state.leader,
-                    leader_epoch=state.leader_epoch,
-                    clean=state.leader in able,
-                    since_ns=self.seen_ns,
-                    in_sync_ns=self.in_sync_ns.get((place, state.leader), 0),
-                )
-            self.seen[place] = state
-            self.in_sync_ns |= dict.fromkeys(((place, broker) for broker in state.isr), looked_ns)
-        self.seen_ns = looked_ns
 
     def _new_row(self, step: Step, kind: Kind) -> Row:
         row = _row(step, is_fault=is_disturbance(kind))

@@ -25,6 +25,7 @@ from harness.model.history.changes import (
     FeatureChange,
     PartitionChange,
     Problem,
+    ProblemKind,
     ResourceKind,
     TopicChange,
     TopicEvent,
@@ -34,6 +35,7 @@ from harness.model.history.changes import (
 
 CLUSTER_DEFAULT: Final = ""  # the name of the `broker` resource that holds for all brokers
 _Row = TypeVar("_Row", bound=Change)
+_OF_ONE_NODE: Final = (ProblemKind.TORN_END, ProblemKind.BAD_SNAPSHOT, ProblemKind.MISSING_VOTER)
 # The names that brokers have for settings of topics. Those that are not listed have "log." before them.
 _BROKER_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "compression.type": ("compression.type",),
@@ -109,8 +111,8 @@ class _Series(Generic[_Row]):
 class History:
     """The decisions of the controllers, in the order of the metadata log.
 
-    `changes` are committed. `written` may never have taken effect. A history with `unknown` records or with `problems`
-    is incomplete.
+    `changes` are committed. `written` may never have taken effect. A history with `unknown` records or with `gaps` is
+    incomplete.
     """
 
     def __init__(
@@ -148,6 +150,20 @@ class History:
     @property
     def unknown(self) -> tuple[UnknownChange, ...]:
         return self.of(UnknownChange)
+
+    @property
+    def gaps(self) -> tuple[Problem, ...]:
+        """The problems that may hide committed records.
+
+        Damaged files of one node hide none if the other logs reach the high watermark that the quorum reported.
+        """
+        reached = self.high_watermark is not None and self.end >= self.high_watermark
+        return tuple(problem for problem in self.problems if not reached or problem.kind not in _OF_ONE_NODE)
+
+    @property
+    def whole(self) -> bool:
+        """Whether a change that the history does not have did not happen."""
+        return not self.gaps and not self.unknown
 
     @property
     def topics(self) -> tuple[TopicLife, ...]:

@@ -32,7 +32,7 @@ from harness.model.history.log import Value
 
 VERSION: Final = 1  # of the document
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-_CHANGES: Final[Mapping[str, type[AnyChange]]] = {
+CHANGES: Final[Mapping[str, type[AnyChange]]] = {
     "topic": TopicChange,
     "partition": PartitionChange,
     "broker": BrokerChange,
@@ -42,11 +42,11 @@ _CHANGES: Final[Mapping[str, type[AnyChange]]] = {
     "other": OtherChange,
     "unknown": UnknownChange,
 }
-_TYPES: Final = {kind: name for name, kind in _CHANGES.items()}
+_TYPES: Final = {kind: name for name, kind in CHANGES.items()}
 _HINTS: Final[Mapping[type, Mapping[str, object]]] = {
     # The definition of `Value` names itself; values are checked by `_value`.
     kind: get_type_hints(kind, localns={"Value": object, "Mapping": Mapping})
-    for kind in (*_CHANGES.values(), Written, Dropped, Problem)
+    for kind in (*CHANGES.values(), Written, Dropped, Problem)
 }
 _Row = TypeVar("_Row", bound=Change | Written | Dropped | Problem)
 
@@ -108,9 +108,9 @@ def _json(value: Value | Enum) -> Json:
 def _change(row: object) -> AnyChange:
     content = dict(_mapping(row, "a change"))
     name = content.pop("type", None)
-    if not isinstance(name, str) or name not in _CHANGES:
+    if not isinstance(name, str) or name not in CHANGES:
         raise WrongRowError(f"no change has the type {name!r}")
-    kind: type[AnyChange] = _CHANGES[name]
+    kind: type[AnyChange] = CHANGES[name]
     return _parsed(kind, content)
 
 

@@ -70,7 +70,7 @@ def _reset(case: Case) -> list[tuple[Any, ...]]:
 
 def _offsets_lost(case: Case) -> list[tuple[Any, ...]]:
     """Everything that groups read if their offsets were in a log that an unclean election replaced."""
-    elected = {partition for partition, *_ in unclean_elections(case, OFFSETS)}
+    elected = {change.partition for change in unclean_elections(case, OFFSETS)}
     offsets = case.contract.offsets
     return [
         (None, None, reader.reader, 0, UNBOUNDED)

@@ -10,6 +10,7 @@ from harness.evidence import Bundle
 from harness.model.contract.contract import Contract, contract_from_dict
 from harness.model.errors import BadEvidence
 from harness.model.facts import facts_from
+from harness.model.history.history import History
 
 COMMITTED: Final = "read_committed"
 UNCOMMITTED: Final = "read_uncommitted"
@@ -24,7 +25,7 @@ Place = tuple[str, str, int]  # topic, topic id, partition
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """The documents of one bundle. `complete`: the run finished, so that missing records count. steps: their `facts`
-    are typed, see `steps.facts_of`."""
+    are typed, see `steps.facts_of`. history: of the cluster; None if the bundle has none."""
 
     name: str
     complete: bool
@@ -35,6 +36,7 @@ class Case:
     cluster: Mapping[str, Any]
     reads: Sequence[Mapping[str, Any]]
     contract: Contract
+    history: History | None = None
 
     @property
     def last_snapshot(self) -> Mapping[str, Any] | None:
@@ -86,6 +88,7 @@ def case_of(bundle: Bundle) -> Case:
             cluster=bundle.document("cluster.json"),
             reads=bundle.document("reads.json"),
             contract=contract_from_dict(bundle.document("run.json")["contract"]),
+            history=bundle.history,
         )
         places_of(case)
     except (KeyError, TypeError, AttributeError, ValueError) as foreign:

@@ -86,7 +86,8 @@ def place_id() -> Column:
 
 def ledger_buckets(ledger: DataFrame, windows: DataFrame) -> DataFrame:
     """The ledger by stream, place and bucket of sequence numbers: all that is needed of records without a defect."""
-    acked, reported, promised, undecided = (F.col(f"_{name}") for name in ("acked", "reported", "promised", "undecided"))
+    acked, reported, promised = F.col("_acked"), F.col("_reported"), F.col("_promised")
+    undecided = F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)
     is_acked = F.col("outcome") == Outcome.ACKED.value
     is_reported = is_acked & F.col("offset").isNotNull()
     rows = _printed(ledger.join(windows, BUNDLE, "left")).withColumns(
@@ -94,7 +95,6 @@ def ledger_buckets(ledger: DataFrame, windows: DataFrame) -> DataFrame:
             "_acked": is_acked,
             "_reported": is_reported,
             "_promised": is_reported & F.col("promised"),
-            "_undecided": F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value),
             "bucket": seq_bucket(),
         }
     )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from py4j.java_gateway import JavaObject
 from pyspark.sql import DataFrame
 
 # Most results have few rows or none, because they are what differs.
@@ -18,14 +17,15 @@ def kept(rows: DataFrame) -> DataFrame:
     a shuffle, and removes everything that depends on an empty frame before anything is planned.
     """
     if rows._jdf.queryExecution().optimizedPlan().getClass().getSimpleName() == "LocalRelation":
-        return _constants(rows, rows._jdf.collectAsList())  # the optimizer knows the result: nothing is to be run
+        # The optimizer knows the result: nothing is to be run.
+        return _constants(rows, rows._jdf.collectAsList())
     computed = rows.localCheckpoint(eager=False)
     # One job, which computes all partitions.
     first = computed._jdf.limit(_FEW + 1).collectAsList()
     return computed if first.size() > _FEW else _constants(computed, first)
 
 
-def _constants(form: DataFrame, rows: JavaObject) -> DataFrame:
+def _constants(form: DataFrame, rows: object) -> DataFrame:
     """Rows, a list of Java, as constants with the columns of `form`."""
     spark = form.sparkSession
     return DataFrame(spark._jsparkSession.createDataFrame(rows, form._jdf.schema()), spark)

@@ -43,7 +43,8 @@ UNJUDGED: Final = "unjudged"
 UNPROCESSED: Final = "unprocessed"
 UNSHARED: Final = "unshared"
 NOTED: Final = (WRONG_ACK_OFFSET_NOTE, WRONG_ACK_OFFSET_WEAK, ACKED_TWICE_NOTE)
-NOT_FINDINGS: Final = (*NOTED, UNATTRIBUTED, NOT_READ, UNJUDGED, UNPROCESSED, UNSHARED)
+LEADER_UNKNOWN: Final = "leader_unknown"  # missing, and it is unknown which of two leaders acknowledged it
+NOT_FINDINGS: Final = (*NOTED, UNATTRIBUTED, LEADER_UNKNOWN, NOT_READ, UNJUDGED, UNPROCESSED, UNSHARED)
 
 
 class AckedTwice(StrEnum):

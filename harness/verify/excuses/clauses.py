@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
-from harness.verify.engine.tables import UNBOUNDED
+from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame
 
 EXCUSES: Final[Columns] = {
     "kind": "string",
     "on_topic": "string?",  # null = any
+    "on_topic_id": "string?",
     "on_partition": "int32?",
     "by_producer": "string?",
     "of_reader": "string?",
@@ -42,6 +43,7 @@ def holds(clause: Column) -> Column:
     of_no_record = F.col("outcome").isNull() & (clause["of_reason"] == F.col("reason"))
     permitted = (
         (clause["on_topic"].isNull() | (clause["on_topic"] == F.col("topic")))
+        & (clause["on_topic_id"].isNull() | (clause["on_topic_id"] == F.col("topic_id")))
         & (clause["on_partition"].isNull() | (clause["on_partition"] == F.col("partition")))
         # An excuse of a producer does not cover what an application did with its records.
         & (clause["by_producer"].isNull() | ((clause["by_producer"] == F.col("producer")) & ~by_application))
@@ -54,12 +56,23 @@ def holds(clause: Column) -> Column:
     return F.coalesce(permitted, F.lit(False))
 
 
+def with_holding(rows: DataFrame, spark: SparkSession, table: Iterable[tuple[Any, ...]]) -> DataFrame:
+    """Rows with `holding`: those rows of `EXCUSES` that cover the finding, as an array of structs."""
+    given = frame(spark, EXCUSES, table)
+    of_kind = given.groupBy(BUNDLE, "kind").agg(
+        F.collect_list(F.struct(*[c for c in given.columns if c not in (BUNDLE, "kind")])).alias("clauses")
+    )
+    joined = rows.join(F.broadcast(of_kind), [BUNDLE, "kind"], "left")
+    return joined.withColumn("holding", F.filter("clauses", holds)).drop("clauses")
+
+
 def clauses(
     number: int,
     kinds: Iterable[Kind],
     why: str,
     *,
     topic: str | None = None,
+    topic_id: str | None = None,
     partition: int | None = None,
     producer: str | None = None,
     reader: str | None = None,
@@ -70,4 +83,17 @@ def clauses(
 ) -> Iterator[tuple[Any, ...]]:
     """One row of `EXCUSES` for each kind; arguments that are left out match anything."""
     for kind in kinds:
-        yield number, kind.value, topic, partition, producer, reader, *offsets, *acked_ns, took_ns, reason, why
+        yield (
+            number,
+            kind.value,
+            topic,
+            topic_id,
+            partition,
+            producer,
+            reader,
+            *offsets,
+            *acked_ns,
+            took_ns,
+            reason,
+            why,
+        )

@@ -14,6 +14,7 @@ from typing import Any, Final
 from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind
 from harness.verify.engine.case import NO_BROKER, Case
+from harness.verify.engine.elections import leader_changes
 from harness.verify.engine.steps import facts_in
 from harness.verify.engine.tables import UNBOUNDED
 
@@ -113,14 +114,13 @@ def _may_lack(case: Case, deletion: Mapping[str, Any], place: Mapping[str, Any],
 def _leaders_since(case: Case, place: Mapping[str, Any], since_ns: int) -> set[int]:
     """The known leaders of a partition at that time and later: an in-sync replica learned the log start from each of
     them, with every fetch."""
-    here = (place["topic"], place["partition"])
-    seen = [event for event, _ in case.events("leader_change") if (event["topic"], event["partition"]) == here]
-    changes = sorted(seen, key=lambda change: change["at_ns"])
-    later = [change for change in changes if change["at_ns"] > since_ns]
-    led = [change["new_leader"] for change in changes if change["at_ns"] <= since_ns][-1:]
-    if not led:
-        led = [later[0].get("old_leader", NO_BROKER) if later else place.get("leader", NO_BROKER)]
-    return {leader for leader in (*led, *(change["new_leader"] for change in later)) if leader != NO_BROKER}
+    here = (place["topic"], place["partition"], place["topic_id"])
+    changes = sorted((c for c in leader_changes(case) if c.concerns(*here)), key=lambda change: change.at_ns)
+    later = [change for change in changes if change.at_ns > since_ns]
+    led = [change.new_leader for change in changes if change.at_ns <= since_ns]
+    first: int | None = led[-1] if led else later[0].old_leader if later else place.get("leader")
+    leaders = {first, *(change.new_leader for change in later)}
+    return {leader for leader in leaders if leader is not None and leader != NO_BROKER}
 
 
 def _ends(case: Case, broker: int) -> Iterator[_End]:

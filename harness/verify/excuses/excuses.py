@@ -6,8 +6,8 @@ does not permit excuses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any, Final, TypedDict
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -17,13 +17,20 @@ from harness.model.finding import Kind
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.steps import facts_of
-from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame
-from harness.verify.excuses.clauses import EXCUSES, clauses, holds
+from harness.verify.engine.tables import BUNDLE, frame
+from harness.verify.excuses.clauses import clauses, with_holding
 from harness.verify.excuses.compaction import compacted_away
-from harness.verify.excuses.config_history import unclean_permitted
 from harness.verify.excuses.last_in_sync_replica import leads_empty, lost_tails
+from harness.verify.excuses.late_acks import late_acks
 from harness.verify.excuses.late_transaction_ends import KINDS as OF_LATE_ENDS
 from harness.verify.excuses.late_transaction_ends import late_ends
+from harness.verify.excuses.leader_elections import (
+    NewLeader,
+    PermittedElection,
+    acks_one,
+    new_leaders,
+    permitted_elections,
+)
 from harness.verify.excuses.lost_markers import hidden_by_operator, operator_aborts
 from harness.verify.excuses.offset_loss import offsets_excused
 from harness.verify.excuses.offset_resets import reset_clauses
@@ -43,6 +50,8 @@ _OF_LAST_REPLICA: Final = _OF_ELECTION
 _OF_ACKS: Final = (Kind.LOST,)
 # Records that no in-sync replica had on disk are lost when all of them lose power, also if a reader received them.
 _OF_POWER: Final = _OF_ELECTION
+# The acknowledged copy may be lost, and an earlier copy of the same send, which was truncated elsewhere, may stay.
+_OF_MOVED: Final = (Kind.WRONG_ACK_OFFSET,)
 # Findings that a processor may cause, by when it commits; and by that and the moment at which it was killed.
 _OF_COMMITS: Final = {"after": Kind.DUPLICATED, "before": Kind.SKIPPED_READ}
 _OF_DEATHS: Final = {
@@ -53,10 +62,17 @@ _OF_DEATHS: Final = {
 }
 
 
+class _PlaceArgs(TypedDict):
+    topic: str
+    topic_id: str | None
+    partition: int
+
+
 def excused(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `excused_by`: the sentence of the first predicate that holds for the record."""
     named = written_after_expiry(compacted_away(late_retries(_by_clauses(rows, given), given), given), given)
-    return archived(offsets_excused(named, given), given)
+    late = [row for n, case in enumerate(given.cases) for row in _late(n, case)]
+    return late_acks(archived(offsets_excused(named, given), given), given, late)
 
 
 def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:
@@ -64,20 +80,15 @@ def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:
     plain += reset_clauses(given) + orphaned_clauses(given) + deleted_clauses(given)
     if not plain:
         return rows.withColumn("excused_by", F.lit(None).cast("string"))
-    table = frame(given.spark, EXCUSES, plain)
-    of_kind = table.groupBy(BUNDLE, "kind").agg(
-        F.collect_list(F.struct(*[c for c in table.columns if c not in (BUNDLE, "kind")])).alias("clauses")
-    )
-    joined = rows.join(F.broadcast(of_kind), [BUNDLE, "kind"], "left")
-    holding = F.filter("clauses", holds)
-    why = F.when(F.size(holding) > 0, F.array_min(F.transform(holding, lambda c: c["why"])))
-    by_clauses = joined.withColumn("excused_by", why).drop("clauses")
+    joined = with_holding(rows, given.spark, plain)
+    why = F.when(F.size("holding") > 0, F.array_min(F.transform("holding", lambda clause: clause["why"])))
+    by_clauses = joined.withColumn("excused_by", why).drop("holding")
     return _within_exact_numbers(_hidden_by_operator(by_clauses, given), given)
 
 
 def _hidden_by_operator(rows: DataFrame, given: Prepared) -> DataFrame:
     aborted = [
-        (n, one) for n, case in enumerate(given.cases) for one in operator_aborts(case, _permitted_elections(case))
+        (n, one) for n, case in enumerate(given.cases) for one in operator_aborts(case, permitted_elections(case))
     ]
     return hidden_by_operator(rows, given, aborted) if aborted else rows
 
@@ -117,38 +128,48 @@ def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
         if producer.acks == "0":
             why = f"acks=0 (producer {name}) promises nothing"
             yield from clauses(number, [Kind.LOST], why, producer=name)
-        if producer.acks == "1":
-            yield from _of_leader_changes(number, case, name)
+    yield from _of_leader_changes(number, case)
 
 
 def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    for topic, partition, log_end, until_ns, epoch in _permitted_elections(case):
-        why = (
-            f"unclean election of {topic}/{partition} in epoch {epoch}, which the contract permits: "
-            f"the election may lose what was acknowledged before it at offset {log_end} and above"
-        )
-        yield from clauses(
-            number, _OF_ELECTION, why, topic=topic, partition=partition, offsets=(log_end, None), acked_ns=(0, until_ns)
-        )
-        yield from _wrong_ack_offsets(number, why, topic, partition, (0, until_ns))
+    for election in permitted_elections(case):
+        yield from _of_election(number, election, (0, election.sure_ns))
 
 
-def _permitted_elections(case: Case) -> Iterator[tuple[str, int, int, int, int]]:
-    """(topic, partition, surviving log end, before when, epoch) of unclean elections that the contract permits."""
-    for topic, partition, log_end, until_ns, epoch, at_ns in _unclean(case):
-        if topic in case.contract.topics and log_end is not None and unclean_permitted(case, topic, at_ns):
-            yield topic, partition, log_end, until_ns, epoch
+def _of_election(number: int, election: PermittedElection, acked_ns: tuple[int, int]) -> Iterator[tuple[Any, ...]]:
+    topic, partition, log_end = election.topic, election.partition, election.log_end
+    why = (
+        f"unclean election of {topic}/{partition} in epoch {election.epoch}, which the contract permits: "
+        f"the election may lose what was acknowledged before it at offset {log_end} and above"
+    )
+    place: _PlaceArgs = {"topic": topic, "topic_id": election.topic_id, "partition": partition}
+    yield from clauses(number, _OF_ELECTION, why, **place, offsets=(log_end, None), acked_ns=acked_ns)
+    yield from clauses(number, _OF_MOVED, why, **place, acked_ns=acked_ns)
+
+
+def _late(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    """Rows of `EXCUSES` for acknowledgements after an election, which may be those of a deposed leader.
+
+    Where the exact number of losses is known, every loss must be certain.
+    """
+    exact = {(one.topic, one.partition) for one in case.contract.exact_losses}
+    for election in permitted_elections(case):
+        if election.late_ns > election.sure_ns and (election.topic, election.partition) not in exact:
+            yield from _of_election(number, election, (election.sure_ns + 1, election.late_ns))
+    for new in new_leaders(case):
+        if new.late_ns > new.sure_ns and (new.topic, new.partition) not in exact:
+            yield from _of_new_leader(number, case, new, (new.sure_ns + 1, new.late_ns))
 
 
 def lost_marker(case: Case, topic: str, partition: int, began: int) -> str | None:
     """Why a transaction that began at an offset never ends: a permitted unclean election truncated its end marker
     and kept its beginning (KAFKA-20716). None if no election explains it."""
-    for at_topic, at_partition, log_end, _, epoch in _permitted_elections(case):
-        if (at_topic, at_partition) == (topic, partition) and began < log_end:
+    for election in permitted_elections(case):
+        if (election.topic, election.partition) == (topic, partition) and began < election.log_end:
             return (
-                f"unclean election of {topic}/{partition} in epoch {epoch}, which the contract permits: its log ended "
-                f"at {log_end}, before the transaction's end marker; end it with kafka-transactions.sh "
-                f"abort --topic {topic} --partition {partition} --start-offset {began} (KIP-664)"
+                f"unclean election of {topic}/{partition} in epoch {election.epoch}, which the contract permits: its "
+                f"log ended at {election.log_end}, before the transaction's end marker; end it with "
+                f"kafka-transactions.sh abort --topic {topic} --partition {partition} --start-offset {began} (KIP-664)"
             )
     return None
 
@@ -169,15 +190,8 @@ def _of_last_replicas(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             offsets=(lost.log_end, None),
             acked_ns=(0, lost.until_ns),
         )
-        yield from _wrong_ack_offsets(number, why, lost.topic, lost.partition, (0, lost.until_ns))
-
-
-def _wrong_ack_offsets(
-    number: int, why: str, topic: str, partition: int, acked_ns: tuple[int, int]
-) -> Iterator[tuple[Any, ...]]:
-    """The acknowledged copy may be lost, and an earlier copy of the same send, which was truncated elsewhere, may
-    stay."""
-    yield from clauses(number, [Kind.WRONG_ACK_OFFSET], why, topic=topic, partition=partition, acked_ns=acked_ns)
+        acked_ns = (0, lost.until_ns)
+        yield from clauses(number, _OF_MOVED, why, topic=lost.topic, partition=lost.partition, acked_ns=acked_ns)
 
 
 def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
@@ -263,93 +277,29 @@ def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             offsets=(out.from_offset, None),
             acked_ns=(out.since_ns, out.until_ns),
         )
-        yield from _wrong_ack_offsets(number, why, out.topic, out.partition, (out.since_ns, out.until_ns))
+        acked_ns = (out.since_ns, out.until_ns)
+        yield from clauses(number, _OF_MOVED, why, topic=out.topic, partition=out.partition, acked_ns=acked_ns)
 
 
-def _unclean(case: Case) -> Iterator[tuple[str, int, int | None, int, int, int]]:
-    """(topic, partition, surviving log end, before when, epoch, when seen) of every unclean election that was seen."""
-    by_step = set()
-    for event, step in case.events("unclean_election"):
-        place = (event["topic"], event["partition"])
-        by_step.add(place)
-        end = event.get("log_end")
-        end = _epoch_start(case, *place, event["leader_epoch"]) if end is None else end
-        # The step begins while the partition has no leader: nothing is acknowledged between then and the election.
-        until_ns = min(event["at_ns"], step["started_ns"] or event["at_ns"])
-        yield *place, end, until_ns, event["leader_epoch"], event["at_ns"]
-    for event, _ in case.events("leader_change"):
-        place = (event["topic"], event["partition"])
-        # Derived from the ISR alone, so an election from the ELR (KIP-966) looks unclean, too. Where a step made the
-        # unclean election, that event is exact, and this one adds nothing.
-        if event.get("clean") is False and event["new_leader"] >= 0 and place not in by_step:
-            start = _epoch_start(case, *place, event["leader_epoch"])
-            yield *place, start, event["at_ns"], event["leader_epoch"], event["at_ns"]
+def _of_leader_changes(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    for new in new_leaders(case):
+        yield from _of_new_leader(number, case, new, (0, new.sure_ns))
 
 
-def _of_leader_changes(number: int, case: Case, producer: str) -> Iterator[tuple[Any, ...]]:
-    changes = _leader_changes(case)
-    for (topic, partition), epochs in _lineages(case).items():
-        seen = changes.get((topic, partition), [])
-        ended_ns = case.run.get("ended_ns") or UNBOUNDED - 1
-        for epoch, start in epochs[1:]:
-            until_ns = min((at_ns for later, at_ns in seen if later >= epoch), default=ended_ns)
-            why = f"acks=1 (producer {producer}): the leader of epoch {epoch} started at offset {start} without it"
-            yield from clauses(
-                number,
-                _OF_ACKS,
-                why,
-                topic=topic,
-                partition=partition,
-                producer=producer,
-                offsets=(max(start, 1), None),
-                acked_ns=(0, until_ns),
-            )
-    for topic, partition in without_lineage(case):
-        until_ns = max(at_ns for _, at_ns in changes[topic, partition])
-        why = f"acks=1 (producer {producer}): the leader changed, and the start offset of the next one is unknown"
+def _of_new_leader(number: int, case: Case, new: NewLeader, acked_ns: tuple[int, int]) -> Iterator[tuple[Any, ...]]:
+    for name in acks_one(case):
+        if new.epoch is None:
+            why = f"acks=1 (producer {name}): the leader changed, and the start offset of the next one is unknown"
+        else:
+            why = f"acks=1 (producer {name}): the leader of epoch {new.epoch} started at offset {new.start} without it"
         yield from clauses(
             number,
             _OF_ACKS,
             why,
-            topic=topic,
-            partition=partition,
-            producer=producer,
-            offsets=(1, None),
-            acked_ns=(0, until_ns),
+            topic=new.topic,
+            topic_id=new.topic_id,
+            partition=new.partition,
+            producer=name,
+            offsets=(new.start, None),
+            acked_ns=acked_ns,
         )
-
-
-def without_lineage(case: Case) -> list[tuple[str, int]]:
-    """Partitions with a new leader and unknown leader epochs, to which an acks=1 producer wrote.
-
-    Its losses there have no limit, so they are excused, and cause a doubt.
-    """
-    if not any(producer.acks == "1" for producer in case.contract.producers.values()):
-        return []
-    reported = {place for place, epochs in _lineages(case).items() if epochs}
-    return sorted(_leader_changes(case).keys() - reported)
-
-
-def _leader_changes(case: Case) -> dict[tuple[str, int], list[tuple[int, int]]]:
-    """(leader epoch, when seen) of every leader change, by place."""
-    out: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    for event, _ in case.events("leader_change"):
-        out.setdefault((event["topic"], event["partition"]), []).append((event["leader_epoch"], event["at_ns"]))
-    return out
-
-
-def _epoch_start(case: Case, topic: str, partition: int, epoch: int) -> int | None:
-    epochs = _lineages(case).get((topic, partition), [])
-    return next((start for e, start in epochs if e >= epoch), None)
-
-
-def _lineages(case: Case) -> Mapping[tuple[str, int], Sequence[tuple[int, int]]]:
-    """Leader epochs with their first offset, by place, from the last leader; else from any replica."""
-    last = case.last_snapshot
-    leaders = {(p["topic"], p["partition"]): p["leader"] for p in (last["partitions"] if last else [])}
-    out: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    for lineage in case.cluster["lineages"]:
-        place = (lineage["topic"], lineage["partition"])
-        if place not in out or leaders.get(place) == lineage["broker"]:
-            out[place] = sorted((epoch, start) for epoch, start in lineage["epochs"])
-    return out

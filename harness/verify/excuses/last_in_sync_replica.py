@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.verify.engine.case import Case
+from harness.verify.engine.elections import leader_changes, topic_id_at
 
 # From one leader to none, and from none to the next: the leader epoch rises by one each time.
 _EPOCHS_BETWEEN = 2
@@ -54,15 +55,16 @@ def _led_next(case: Case, lost: Mapping[str, Any], *, unclean: bool = False) -> 
     place = (lost["topic"], lost["partition"])
     if any((e["topic"], e["partition"]) == place for e, _ in case.events("unclean_election")):
         return False  # it is unknown which of the two caused the loss
+    topic_id = topic_id_at(case, lost["topic"], lost["at_ns"])
     after = [
         change
-        for change, _ in case.events("leader_change")
-        if (change["topic"], change["partition"]) == place and change["leader_epoch"] > lost["leader_epoch"]
+        for change in leader_changes(case)
+        if change.elected and change.concerns(*place, topic_id) and change.leader_epoch > lost["leader_epoch"]
     ]
-    led = min((c for c in after if c["new_leader"] >= 0), key=lambda c: c["leader_epoch"], default=None)
+    led = min(after, key=lambda change: change.leader_epoch, default=None)
     return (
         led is not None
-        and led["new_leader"] == lost["broker"]
-        and (unclean or led.get("clean") is not False)
-        and led["leader_epoch"] <= lost["leader_epoch"] + _EPOCHS_BETWEEN
+        and led.new_leader == lost["broker"]
+        and (unclean or led.clean is not False)
+        and led.leader_epoch <= lost["leader_epoch"] + _EPOCHS_BETWEEN
     )

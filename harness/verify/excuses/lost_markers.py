@@ -25,6 +25,7 @@ from harness.model.schemas import Columns
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
+from harness.verify.excuses.leader_elections import PermittedElection
 
 _KINDS: Final = (Kind.LOST, Kind.VANISHED, Kind.TORN_TRANSACTION)
 _HIDDEN: Final = "uncommitted_only"  # reason of losses that only read_committed hides
@@ -62,32 +63,29 @@ class Aborted:
     why: str
 
 
-# topic, partition, surviving log end, before when, epoch
-Election = tuple[str, int, int, int, int]
-
-
-def operator_aborts(case: Case, permitted: Iterable[Election]) -> Iterator[Aborted]:
+def operator_aborts(case: Case, permitted: Iterable[PermittedElection]) -> Iterator[Aborted]:
     """Aborts of transactions that may have lost their end marker in a permitted election before them."""
     elections = list(permitted)
     for event, _ in case.events("transaction_aborted"):
         if event["coordinator"] != _COMMITTED:
             continue
         place, began = (event["topic"], event["partition"]), event["start_offset"]
-        for topic, partition, log_end, until_ns, epoch in elections:
-            if (topic, partition) == place and began < log_end and until_ns <= event["asked_ns"]:
+        for lost in elections:
+            here = (lost.topic, lost.partition) == place and lost.topic_id in (None, event["topic_id"])
+            if here and began < lost.log_end and lost.sure_ns <= event["asked_ns"]:
                 yield Aborted(
-                    topic=topic,
+                    topic=lost.topic,
                     topic_id=event["topic_id"],
-                    partition=partition,
+                    partition=lost.partition,
                     producer=event["producer"],
                     producer_id=event["producer_id"],
                     began=began,
-                    log_end=log_end,
-                    until_ns=until_ns,
+                    log_end=lost.log_end,
+                    until_ns=lost.sure_ns,
                     why=(
-                        f"unclean election of {topic}/{partition} in epoch {epoch}, which the contract permits: its "
-                        f"log ended at {log_end}, before the end marker of {event['producer']}'s transaction from "
-                        f"offset {began}; an operator aborted the hanging transaction (KIP-664)"
+                        f"unclean election of {lost.topic}/{lost.partition} in epoch {lost.epoch}, which the contract "
+                        f"permits: its log ended at {lost.log_end}, before the end marker of {event['producer']}'s "
+                        f"transaction from offset {began}; an operator aborted the hanging transaction (KIP-664)"
                     ),
                 )
 

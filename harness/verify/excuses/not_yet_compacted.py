@@ -20,7 +20,8 @@ from pyspark.sql import functions as F
 from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
-from harness.verify.engine.case import NO_BROKER, Case, place_of
+from harness.verify.engine.case import NO_BROKER, Case, Place, place_of
+from harness.verify.engine.elections import leader_changes
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import union
@@ -161,7 +162,7 @@ def _disks_of_copies(case: Case) -> Iterator[tuple[Any, ...]]:
         for row in snapshot["partitions"]:
             replicas.setdefault(place_of(row), {NO_BROKER} if rebuilt else set()).update(row["replicas"])
     for place, brokers in replicas.items():
-        cut_to = _cut_to(case, place[0], place[2])
+        cut_to = _cut_to(case, place)
         yield from ((*place, _ANY, broker, cut_to) for broker in sorted(brokers))
         yield from ((*place, broker, broker, cut_to) for broker in sorted(brokers - {NO_BROKER}))
         drains = [read for read in case.reads if read["kind"] == "drain" and place_of(read) == place]
@@ -169,12 +170,13 @@ def _disks_of_copies(case: Case) -> Iterator[tuple[Any, ...]]:
         yield from ((*place, LEADERS, broker, cut_to) for broker in sorted(served))
 
 
-def _cut_to(case: Case, topic: str, partition: int) -> int:
+def _cut_to(case: Case, place: Place) -> int:
     """The highest offset at which a leader started, if one of the leaders may have truncated what in-sync replicas
     had."""
-    unclean = [event for event, _ in case.events("unclean_election")]
-    unclean += [event for event, _ in case.events("leader_change") if event.get("clean") is False]
-    if not any((event["topic"], event["partition"]) == (topic, partition) for event in unclean):
+    topic, topic_id, partition = place
+    by_step = any((e["topic"], e["partition"]) == (topic, partition) for e, _ in case.events("unclean_election"))
+    changes = [change for change in leader_changes(case) if change.concerns(topic, partition, topic_id)]
+    if not by_step and not any(change.unclean for change in changes):
         return 0
     lineages = [row for row in case.cluster["lineages"] if (row["topic"], row["partition"]) == (topic, partition)]
     return max((start for row in lineages for _, start in row["epochs"]), default=0)

@@ -16,13 +16,15 @@ from harness.model.contract.contract import OFFSETS_RETENTION, OffsetsContract, 
 from harness.model.contract.internal_topics import OFFSETS, offsets_partition
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
-from harness.verify.engine.case import Case
+from harness.verify.engine.case import NO_BROKER, Case
+from harness.verify.engine.elections import LeaderChange, internal_leader_changes
 from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.rows import LEADER_UNKNOWN
 from harness.verify.engine.tables import BUNDLE, frame
 from harness.verify.excuses.config_history import in_force
 
-# The ISR that brokers report may be older than the one that its leader uses.
-_METADATA_NS: Final = 2 * 10**9
+# The ISR in a sample may be older than the one that its leader uses. That in the history is exact.
+_SAMPLED_NS: Final = 2 * 10**9
 _MINUTE_NS: Final = 60 * 10**9
 _UNCLEAN: Final = "unclean.leader.election.enable"
 # Reasons of an older offset, or none. No election produces an offset that was never committed.
@@ -31,19 +33,24 @@ _CLAUSES: Final[Columns] = {
     "reader": "string",
     "reasons": "string",
     "from_ns": "int64",  # reported at that time or later
-    "until_ns": "int64",  # the missing commit was done before
+    "sure_ns": "int64",  # the missing commit was done before
+    "until_ns": "int64",  # or before this, when a deposed coordinator may have acknowledged it
     "kept_ns": "int64",  # commits done before this are not excused
     "why": "string",
 }
 
 
 def offsets_excused(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Rows with `excused_by` set for group offsets that the contract of __consumer_offsets permits to be lost."""
+    """Rows with `excused_by` set for group offsets that the contract of __consumer_offsets permits to be lost.
+
+    With the kind LEADER_UNKNOWN if it is unknown whether the new coordinator acknowledged the missing commit.
+    """
     clauses = [(n, *clause) for n, case in enumerate(given.cases) for clause in _clauses(case)]
     if not clauses:
         return rows
     table = frame(given.spark, _CLAUSES, clauses).groupBy(BUNDLE, "reader")
-    of_group = table.agg(F.collect_list(F.struct("reasons", "from_ns", "until_ns", "kept_ns", "why")).alias("clauses"))
+    clause = F.struct(*(name for name in _CLAUSES if name != "reader"))
+    of_group = table.agg(F.collect_list(clause).alias("clauses"))
     joined = rows.join(F.broadcast(of_group), [BUNDLE, "reader"], "left")
     holding = F.filter(
         "clauses",
@@ -56,7 +63,10 @@ def offsets_excused(rows: DataFrame, given: Prepared) -> DataFrame:
     )
     ours = (F.col("kind") == Kind.COMMIT_REGRESSED.value) & (F.size(holding) > 0)
     why = F.when(F.coalesce(ours, F.lit(False)), F.array_min(F.transform(holding, lambda c: c["why"])))
-    return joined.withColumn("excused_by", F.coalesce("excused_by", why)).drop("clauses")
+    in_doubt = why.isNotNull() & F.col("excused_by").isNull()
+    in_doubt &= ~F.exists(holding, lambda clause: F.col("done_ns") <= clause["sure_ns"])
+    kind = F.when(in_doubt, F.lit(LEADER_UNKNOWN)).otherwise(F.col("kind"))
+    return joined.withColumns({"excused_by": F.coalesce("excused_by", why), "kind": kind}).drop("clauses")
 
 
 def _clauses(case: Case) -> Iterator[tuple[Any, ...]]:
@@ -66,9 +76,11 @@ def _clauses(case: Case) -> Iterator[tuple[Any, ...]]:
 
 
 def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
-    for partition, epoch, since_ns, at_ns, in_sync_ns in unclean_elections(case, OFFSETS):
-        if not (offsets.unclean_election or in_force(case, OFFSETS, _UNCLEAN, "true", at_ns)):
+    for change in unclean_elections(case, OFFSETS):
+        partition, epoch = change.partition, change.leader_epoch
+        if not (offsets.unclean_election or in_force(case, OFFSETS, _UNCLEAN, "true", change.at_ns)):
             continue
+        kept_ns = change.in_sync_ns - (_SAMPLED_NS if case.history is None else 0)
         alone = f" with min.insync.replicas={offsets.min_insync_replicas}"
         why = (
             f"unclean election of {OFFSETS}/{partition} in epoch {epoch}, which the contract permits{alone}: "
@@ -76,7 +88,7 @@ def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, .
         )
         for group in groups_reported(case):
             if offsets_partition(group, offsets.partitions) == partition:
-                yield group, ",".join(_BACK), since_ns, at_ns, in_sync_ns - _METADATA_NS, why
+                yield group, ",".join(_BACK), change.since_ns, change.sure_ns, change.late_ns, kept_ns, why
 
 
 def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
@@ -89,7 +101,7 @@ def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]
                 f"{OFFSETS_RETENTION}={offsets.retention_minutes}: group {event['group']} had no members for "
                 f"{(event['to_ns'] - event['left_ns']) / 1e9:.0f} s, so its committed offsets expired (KIP-211)"
             )
-            yield event["group"], "gone", due_ns, event["left_ns"], 0, why
+            yield event["group"], "gone", due_ns, event["left_ns"], event["left_ns"], 0, why
 
 
 def may_be_gone(case: Case, group: str, *, reported_ns: int, done_ns: int, first_ns: int) -> bool:
@@ -98,9 +110,9 @@ def may_be_gone(case: Case, group: str, *, reported_ns: int, done_ns: int, first
         of_group == group
         and "gone" in reasons.split(",")
         and reported_ns >= from_ns
-        and done_ns <= until_ns
+        and done_ns <= sure_ns
         and first_ns > kept_ns
-        for of_group, reasons, from_ns, until_ns, kept_ns, _ in _clauses(case)
+        for of_group, reasons, from_ns, sure_ns, _, kept_ns, _ in _clauses(case)
     )
 
 
@@ -139,18 +151,32 @@ def _log_start(case: Case, row: Mapping[str, Any]) -> int:
     return max((event["log_start"] for event in seen if event["at_ns"] <= row["at_ns"]), default=0)
 
 
-def unclean_elections(case: Case, topic: str) -> Iterator[tuple[int, int, int, int, int]]:
-    """(partition of an internal topic, leader epoch, after when, until when, when it was last in sync) of leaders
-    that were not in sync when elected; 0 = never seen in sync."""
-    for event, step in case.events("unclean_election"):
-        if event["topic"] == topic:
-            # The step begins while the partition has no leader, so no record is accepted until the election.
-            began_ns = min(event["at_ns"], step["started_ns"] or event["at_ns"])
-            yield event["partition"], event["leader_epoch"], began_ns, began_ns, 0
-    for event, _ in case.events("internal_leader_change"):
-        if event["topic"] == topic and event.get("clean") is False and event["new_leader"] >= 0:
-            since_ns, in_sync_ns = event["since_ns"], event.get("in_sync_ns") or 0
-            yield event["partition"], event["leader_epoch"], since_ns, event["at_ns"], in_sync_ns
+def unclean_elections(case: Case, topic: str) -> Iterator[LeaderChange]:
+    """Elections of leaders of an internal topic that may lack acknowledged records.
+
+    The event of a step that makes one counts unless a whole history has every election.
+    """
+    if case.history is None or not case.history.whole:
+        for event, step in case.events("unclean_election"):
+            if event["topic"] == topic:
+                # The step begins while the partition has no leader, so no record is accepted until the election.
+                began_ns = min(event["at_ns"], step["started_ns"] or event["at_ns"])
+                yield LeaderChange(
+                    topic=topic,
+                    topic_id=None,
+                    partition=event["partition"],
+                    old_leader=None,
+                    new_leader=event.get("leader", NO_BROKER),
+                    leader_epoch=event["leader_epoch"],
+                    clean=False,
+                    unclean=True,
+                    since_ns=began_ns,
+                    at_ns=began_ns,
+                    sure_ns=began_ns,
+                    late_ns=began_ns,
+                    in_sync_ns=0,
+                )
+    yield from (change for change in internal_leader_changes(case, topic) if change.unclean and change.elected)
 
 
 def groups_reported(case: Case) -> list[str]:

@@ -117,12 +117,13 @@ def _elections(case: Case) -> Iterator[tuple[int, int, int, str]]:
     contract = case.contract.tier
     if contract is None or contract.min_insync_replicas > 1:
         return
-    for partition, epoch, _, at_ns, in_sync_ns in unclean_elections(case, TIER_METADATA):
-        if _permitted(case, contract, at_ns):
+    for change in unclean_elections(case, TIER_METADATA):
+        if _permitted(case, contract, change.at_ns):
             alone = f"with min.insync.replicas={contract.min_insync_replicas}"
             what = "it may lose the only metadata of segments that brokers had deleted locally"
-            why = f"{ORPHANED_OF}{partition} in epoch {epoch}, which the contract permits {alone}: {what}"
-            yield partition, at_ns, in_sync_ns, why
+            election = f"{change.partition} in epoch {change.leader_epoch}"
+            why = f"{ORPHANED_OF}{election}, which the contract permits {alone}: {what}"
+            yield change.partition, change.sure_ns, change.in_sync_ns, why
 
 
 def _permitted(case: Case, contract: InternalContract, at_ns: int) -> bool:

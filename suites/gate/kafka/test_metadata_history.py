@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.clusters.metadata_history import history_of_cluster, metadata_logs
 from harness.clusters.nodes.jvm_cluster import JvmCluster
 from harness.evidence.history import history_in, write_history
 from harness.kafka.admin.client import AdminView
@@ -30,7 +31,6 @@ from harness.model.history.history import ElectedFrom, History
 from harness.model.history.log import Entry, NodeLog, Record
 from harness.model.scenario.scenario import ClusterShape, Topic
 from harness.model.waiting import wait_for
-from harness.run.metadata_history import history_of_cluster, metadata_logs
 from suites.gate.cluster_probes import RELEASES, TOPIC, start
 from suites.gate.kafka.dump_log import differences, dump
 

@@ -12,6 +12,7 @@ from harness.model.verdict import Verdict
 from suites.verify.edits import contract
 from suites.verify.history import MS, START_NS, Built, History
 from suites.verify.judging import HistoryBatch, reported
+from suites.verify.metadata import Metadata
 
 S = 1000 * MS
 
@@ -54,6 +55,16 @@ def elected(
     settings = {"partitions": 10, "replicas": 3, "min_insync_replicas": 1, "unclean_election": unclean}
     member = {"reader": "grouped", "group": "g", "at_most_once": False}
     built.run["contract"] |= {"offsets": settings, "readers": {"grouped": member}}
+    return built
+
+
+def in_history(built: Built, *, left: int = -S, at: int = 1, elr: tuple[int, ...] = ()) -> Built:
+    """The history of the cluster has the election of `elected`, and steps.json has no sample. The new leader left the
+    ISR, and was elected, so many ns after the last commit was acknowledged."""
+    done_ns = committed(built)[-1]["returned_ns"]
+    metadata = Metadata(topic=OFFSETS, topic_id="O", partition=3).in_sync(done_ns + left, 1, elr=elr)
+    built.metadata = metadata.led(2, done_ns + at, isr=(2,)).history()
+    built.steps[0]["events"] = []
     return built
 
 
@@ -214,6 +225,28 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         ["commit_regressed 1"],
         0,
     ),
+    # --- the same, from the history of the cluster
+    "in a history the offsets log is replaced": (stands(in_history(elected(plain())), 2), [], 1),
+    "in a history the new leader left the ISR just before the last commit": (
+        stands(in_history(elected(plain()), left=-1), 2),
+        [],
+        1,
+    ),
+    "in a history the new leader left the ISR just after the last commit": (
+        stands(in_history(elected(plain()), left=1), 2),
+        ["commit_regressed 1"],
+        0,
+    ),
+    "in a history the new leader was eligible": (
+        stands(in_history(elected(plain()), elr=(2,)), 2),
+        ["commit_regressed 1"],
+        0,
+    ),
+    "in a history the last commit was acknowledged after the election, perhaps by the deposed leader": (
+        stands(in_history(elected(plain()), at=-1), 2),
+        [],
+        0,
+    ),
     # --- offsets that expire
     "a group was empty for longer than the retention": (stands(away(plain()), None), [], 1),
     "a group was empty for longer than the retention, and keeps its offset": (stands(away(plain()), 4), [], 0),
@@ -320,3 +353,9 @@ def test_only_permitted_losses_of_offsets_are_excused(judged: dict[str, Verdict]
     _, condemns, excused = CASES[name]
     assert reported(judged[name]) == condemns
     assert sum(f.count for f in judged[name].findings if f.excused_by) == excused
+
+
+def test_a_commit_that_one_of_two_leaders_acknowledged_is_a_doubt(judged: dict[str, Verdict]) -> None:
+    name = "in a history the last commit was acknowledged after the election, perhaps by the deposed leader"
+    assert "leader_unknown" in [doubt.name for doubt in judged[name].doubts]
+    assert "leader_unknown" not in [doubt.name for doubt in judged["in a history the offsets log is replaced"].doubts]

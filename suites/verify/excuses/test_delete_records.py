@@ -9,6 +9,7 @@ import pytest
 
 from harness.verify.excuses.delete_records import deleted_records_returned, returned, returned_by_design
 from suites.verify.judging import with_facts
+from suites.verify.metadata import Metadata
 
 S = 10**9
 AT_NS = 100 * S  # when the deletion was acknowledged
@@ -17,7 +18,7 @@ AT_NS = 100 * S  # when the deletion was acknowledged
 def step(do: str, *, from_s: int = 5, to_s: int = 6, nodes: tuple[int, ...] = (1,), **args: Any) -> dict[str, Any]:
     """A fault this long after the deletion, healed one second after its end."""
     times = {"started_ns": AT_NS + from_s * S, "ended_ns": AT_NS + to_s * S, "healed_ns": AT_NS + (to_s + 1) * S}
-    return {"do": do, "args": args, "resolved": {"nodes": list(nodes)}, "events": [], **times}
+    return {"do": do, "args": args, "resolved": {"nodes": list(nodes)}, "events": [], "is_fault": True, **times}
 
 
 def killed(node: int, from_s: int, to_s: int) -> dict[str, Any]:
@@ -29,7 +30,7 @@ def killed(node: int, from_s: int, to_s: int) -> dict[str, Any]:
 def led(by: int, at_s: int, before: int = -1) -> dict[str, Any]:
     """The leader changed this long after the deletion."""
     change = {"kind": "leader_change", "topic": "t", "partition": 0, "at_ns": AT_NS + at_s * S}
-    return change | {"old_leader": before, "new_leader": by}
+    return change | {"old_leader": before, "new_leader": by, "leader_epoch": 1}
 
 
 def case(
@@ -38,6 +39,7 @@ def case(
     isr: tuple[int, ...] = (1,),
     replicas: tuple[int, ...] = (1,),
     events: tuple[dict[str, Any], ...] = (),
+    metadata: Metadata | None = None,
     **contract: Any,
 ) -> Any:
     """A run in which the records below 2 were deleted. At its end the log of broker 1 starts at 0."""
@@ -52,6 +54,8 @@ def case(
             steps=[with_facts(step) for step in steps],
             contract=SimpleNamespace(topics={"t": topic}, start_checkpoint_ms=contract.get("every_ms", 60_000)),
             last_snapshot={"at_ns": AT_NS + 900 * S, "partitions": [place]},
+            history=metadata and metadata.history(),
+            run={},
             events=lambda kind: [(event, {}) for event in (deleted, *events) if event["kind"] == kind],
         ),
     )
@@ -95,6 +99,10 @@ BY_DESIGN: dict[str, Any] = {
     ),
     "the leader throughout": case(step("kill"), leader=1, **THREE),
     "the leader before another one": case(step("kill"), events=(led(1, 1, before=2),), leader=1, **THREE),
+    "in a history, no other leader": case(step("kill"), leader=1, metadata=Metadata(topic_id="i"), **THREE),
+    "in a history, a leader of a deleted topic": case(
+        step("kill"), leader=1, metadata=Metadata(topic_id="old").led(2, AT_NS + 7 * S), **THREE
+    ),
     "an unclean election may have made it the leader": case(step("kill"), events=(led(2, 7),), unclean=True, **THREE),
 }
 # A finding: some broker knew of the deletion.
@@ -118,6 +126,12 @@ DEFECTS: dict[str, Any] = {
     "killed after a frequent checkpoint": case(step("kill", from_s=40, to_s=41), every_ms=1000),
     "another broker was killed": case(step("kill", nodes=(2,))),
     "it followed a leader that knew": case(step("kill"), events=(led(2, 7),), **THREE),
+    "in a history, it followed a leader that knew for a moment": case(
+        step("kill"),
+        leader=1,
+        metadata=Metadata(topic_id="i").led(2, AT_NS + 7 * S).led(1, AT_NS + 7 * S + 1),
+        **THREE,
+    ),
     "another leader before": case(step("kill"), events=(led(2, 1),), **THREE),
     "another leader throughout": case(step("kill"), leader=2, **THREE),
     "another leader until then": case(step("kill"), events=(led(1, 9, before=2),), leader=1, **THREE),

@@ -11,6 +11,7 @@ from harness.model.verdict import Verdict
 from suites.verify.edits import contract, cut, only_live
 from suites.verify.history import START_NS, Built, History
 from suites.verify.judging import HistoryBatch, reported
+from suites.verify.metadata import Metadata
 
 LATER_NS = START_NS + 10**9
 
@@ -51,6 +52,17 @@ def returned_empty(
     return contract(built, replicas=3, **{"min_insync_replicas": 1, **settings})
 
 
+def in_history(built: Built, *leaders: int, isr: tuple[int, ...] = (1,)) -> Built:
+    """The history of the cluster has these leaders after the death of broker 1, and steps.json has no samples."""
+    metadata = Metadata().in_sync(START_NS, 1).led(-1, LATER_NS, isr=isr)
+    for number, leader in enumerate(leaders, start=1):
+        metadata.led(leader, LATER_NS + number * 10**9, isr=(leader,))
+    built.metadata = metadata.history()
+    events = built.steps[0]["events"]
+    built.steps[0]["events"] = [event for event in events if event["kind"] != "leader_change"]
+    return built
+
+
 # name -> (history, what condemns, number of records that are excused)
 CASES: dict[str, tuple[Built, list[str], int]] = {
     "the records that it lost": (returned(truncated()), [], 2),
@@ -69,6 +81,16 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     "an unclean election as well": (unclean(returned(truncated())), ["lost 2"], 0),
     "losses of another partition": (
         returned(History("AAAA", "AAAA").build(cut(2, partition=1))),
+        ["lost 2"],
+        0,
+    ),
+    "in a history": (in_history(returned(truncated()), 1), [], 2),
+    "in a history, another replica leads next": (in_history(returned(truncated()), 2), ["lost 2"], 0),
+    "in a history, another leader in between": (in_history(returned(truncated()), 2, 1), ["lost 2"], 0),
+    "in a history, an election out of the ISR": (in_history(returned(truncated()), 1, isr=()), ["lost 2"], 0),
+    "its disk, in a history": (in_history(returned_empty(truncated()), 1, isr=()), [], 2),
+    "its disk, in a history, and another replica leads next": (
+        in_history(returned_empty(truncated()), 2),
         ["lost 2"],
         0,
     ),

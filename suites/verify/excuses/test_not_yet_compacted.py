@@ -9,8 +9,9 @@ from pyspark.sql import SparkSession
 
 from harness.model.verdict import Verdict
 from suites.verify.edits import contract, hide, lose, taken
-from suites.verify.history import RC, RU, Built, History
+from suites.verify.history import RC, RU, START_NS, Built, History
 from suites.verify.judging import HistoryBatch, reported
+from suites.verify.metadata import Metadata
 
 
 def keyed(built: Built) -> Built:
@@ -47,6 +48,11 @@ def with_leader_change(built: Built, *, clean: bool, partition: int = 0) -> Buil
     """A later leader is elected, in sync or not."""
     change = {"old_leader": 1, "new_leader": 2, "leader_epoch": 1, "clean": clean}
     return built.event("leader_change", **change, partition=partition)
+
+
+def with_history(built: Built, metadata: Metadata) -> Built:
+    built.metadata = metadata.history()
+    return built
 
 
 def with_step(built: Built, do: str, **args: str) -> Built:
@@ -135,6 +141,26 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     ),
     "in the only segment, and one out of sync led elsewhere": (
         with_leader_change(keyed(History("AA|A", "A").build(taken(0))), clean=False, partition=1),
+        ["lost 1"],
+        0,
+    ),
+    "in the only segment, and in a history one out of sync led": (
+        with_history(
+            keyed(History("AA|A").build(taken(0))), Metadata().in_sync(START_NS, 1).led(2, START_NS, isr=(2,))
+        ),
+        [],
+        1,
+    ),
+    "in the only segment, and in a history one in sync led": (
+        with_history(keyed(History("AA|A").build(taken(0))), Metadata().led(2, START_NS, isr=(2,))),
+        ["lost 1"],
+        0,
+    ),
+    "in the only segment, and in a history one out of sync led a deleted topic": (
+        with_history(
+            keyed(History("AA|A").build(taken(0))),
+            Metadata(topic_id="Old").in_sync(START_NS, 1).led(2, START_NS, isr=(2,)),
+        ),
         ["lost 1"],
         0,
     ),

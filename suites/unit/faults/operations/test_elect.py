@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from harness.faults.operations import elect
-from harness.faults.steps import topic_operations
+from harness.faults.steps import step_context, topic_operations
 from harness.faults.steps.step import Done, EffectProof
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
+from harness.model.history.fold import fold
+from harness.model.history.history import History
 from harness.model.scenario.scenario import Step, Topic
 from suites.unit.faults.steps.scripted import context_on
+from suites.unit.model.history.logs import batches, change, node, partition, topic
 
 FAULT = Step(do="alter_topic", name="fault", args={"topic": "t", "config": {}})
 WAIT = Step(do="hold", name="wait", args={"seconds": 0.0})
@@ -24,6 +28,7 @@ class Leaders:
     """The leader of t/0 at each look; its preferred replica is 1, which an election makes the leader."""
 
     def __init__(self, *leaders: int) -> None:
+        self.log = [partition(leader=leaders[0])]
         self.leaders = list(leaders)
         self.looks = 0
         self.epoch = 0
@@ -32,7 +37,9 @@ class Leaders:
     def partitions(self, topics: list[str]) -> list[PartitionState]:
         leader = self.leaders[min(self.looks, len(self.leaders) - 1)]
         self.looks += 1
-        self.epoch += leader != self.last
+        if leader != self.last:
+            self.epoch += 1
+            self.log.append(change(Leader=leader))
         self.last = leader
         return [
             PartitionState(
@@ -46,6 +53,10 @@ class Leaders:
             )
         ]
 
+    def history(self) -> History:
+        """The metadata log of these looks."""
+        return fold([node(1, batches(topic("t"), *self.log))], [1])
+
     def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> None:
         assert (kind, places) == ("preferred", [("t", 0)])
         self.leaders = [1]
@@ -54,6 +65,7 @@ class Leaders:
 @pytest.fixture(autouse=True)
 def quiet_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """The action before the election counts as a fault, and does nothing."""
+    monkeypatch.setattr(step_context, "history_of_cluster", lambda cluster: cluster.history())
     monkeypatch.setattr(topic_operations.AlterTopic, "disturbs", True)
     monkeypatch.setattr(
         topic_operations.AlterTopic, "perform", lambda self, context: Done(effect=EffectProof(True, "as if"))
@@ -61,8 +73,9 @@ def quiet_fault(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def elected(leaders: Leaders, *before: Step, partitions: int = 1) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    topic = Topic(name="t", partitions=partitions)
-    context = context_on(None, admin=leaders, topic=topic, last_ack_ns=lambda t, p: 0)
+    cluster = SimpleNamespace(controllers=(), history=leaders.history)
+    placed = Topic(name="t", partitions=partitions)
+    context = context_on(cluster, admin=leaders, topic=placed, last_ack_ns=lambda t, p: 0)
     rows = run_steps(context, [*before, ELECT])
     return rows[-1], doubts(rows)
 

@@ -210,46 +210,20 @@ def healing_none() -> Step:
     return Step(do="hold", name="hold", args={"seconds": 0.0})
 
 
-def test_a_new_leader_is_an_event_of_the_step() -> None:
-    leaders = Leaders([(1, 0), (2, 1), (2, 1), (3, 2)])
-    rows = run_steps(context_of(leaders), [ACT, Step(do="act", name="again", args={})])
-    events = [[e for e in row["events"] if e["kind"] == "leader_change"] for row in rows]
-    assert [(e["old_leader"], e["new_leader"], e["leader_epoch"], e["clean"]) for e in events[0]] == [(1, 2, 1, True)]
-    assert [(e["new_leader"], e["clean"]) for e in events[1]] == [(3, False)]
+def test_the_leader_epochs_before_each_step_are_known_to_later_ones() -> None:
+    context = context_of(Leaders([(1, 0), (2, 1)]))
+    run_steps(context, [ACT, Step(do="act", name="again", args={})])
+    assert context.epochs_before == {"act": {("t", 0): 0}, "again": {("t", 0): 1}}
 
 
-class Offsets:
-    """The next leader of __consumer_offsets/0 is eligible (KIP-966), and the one after it is not."""
+def test_a_broker_that_does_not_answer_has_the_epochs_of_its_last_answer() -> None:
+    class Silent(Leaders):
+        def partitions(self, topics: list[str]) -> list[PartitionState]:
+            return super().partitions(topics) if len(self.epochs) > 1 else []
 
-    def __init__(self) -> None:
-        self._looks = iter([(1, 0, (1, 3), (2,)), (2, 1, (2,), ()), (2, 1, (2,), ()), (3, 2, (3,), ())])
-
-    def partitions(self, topics: list[str]) -> list[PartitionState]:
-        assert topics == ["__consumer_offsets", "t"]
-        leader, epoch, isr, elr = next(self._looks)
-        reported = {
-            "topic": "__consumer_offsets",
-            "topic_id": "i",
-            "partition": 0,
-            "leader": leader,
-            "leader_epoch": epoch,
-        }
-        return [PartitionState(**reported, isr=isr, replicas=(1, 2, 3), elr=elr)]  # type: ignore[arg-type]
-
-
-def test_new_leaders_of_internal_topics_are_events_of_their_own_kind() -> None:
-    context = context_of(cast(Any, Offsets()))
-    context.internal = (Topic(name="__consumer_offsets", partitions=1),)
-    context.places = lambda texts: [("t", 0)]  # type: ignore[method-assign]
-    rows = run_steps(context, [ACT, Step(do="act", name="again", args={})])
-    events = [event for row in rows for event in row["events"] if event["kind"] != "seen"]
-    assert [(e["kind"], e["new_leader"], e["clean"]) for e in events] == [
-        ("internal_leader_change", 2, True),
-        ("internal_leader_change", 3, False),
-    ]
-    assert all(event["since_ns"] <= event["at_ns"] for event in events)
-    assert events[0]["in_sync_ns"] == 0
-    assert 0 < events[1]["in_sync_ns"] < events[1]["since_ns"]
+    context = context_of(Silent([(1, 3), (1, 3)]))
+    run_steps(context, [ACT, Step(do="act", name="again", args={})])
+    assert context.epochs_before["again"] == {("t", 0): 3}
 
 
 def test_later_steps_can_name_the_nodes_of_earlier_ones() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.model.history.changes import NO_LEADER, ResourceKind
+from harness.model.history.changes import NO_LEADER, Problem, ProblemKind, ResourceKind, UnknownChange
 from harness.model.history.fold import fold
 from harness.model.history.history import History
 from harness.model.history.log import LogBatch, Record
@@ -133,3 +133,30 @@ def test_a_setting_that_nothing_sets_has_kafkas_default() -> None:
 )
 def test_brokers_have_other_names_for_some_settings(key: str, of_broker: str) -> None:
     assert told(topic()).topic_setting(TOPIC, key, EVER, broker=1, static={of_broker: "x"}) == "x"
+
+
+@pytest.mark.parametrize(
+    ("kind", "high_watermark", "whole"),
+    [
+        (ProblemKind.TORN_END, 9, True),
+        (ProblemKind.BAD_SNAPSHOT, 9, True),
+        (ProblemKind.MISSING_VOTER, 8, True),
+        (ProblemKind.TORN_END, None, False),
+        (ProblemKind.TORN_END, 10, False),
+        (ProblemKind.MISSING_RECORDS, 9, False),
+        (ProblemKind.CONFLICT, 9, False),
+        (ProblemKind.IMPOSSIBLE, 9, False),
+    ],
+)
+def test_a_damaged_file_of_one_node_hides_nothing_below_the_high_watermark(
+    kind: ProblemKind, high_watermark: int | None, whole: bool
+) -> None:
+    problem = Problem(kind=kind, node=1, offset=3, detail="")
+    history = History(nodes=[1], voters=[1], start=0, end=9, high_watermark=high_watermark, problems=[problem])
+    assert (history.gaps, history.whole) == ((() if whole else (problem,)), whole)
+
+
+def test_a_history_with_an_unknown_record_is_not_whole() -> None:
+    lost = UnknownChange(time_ns=1, offset=0, controller_epoch=1, frame=1, key=99, version=0, why="no such message")
+    assert not History(nodes=[1], voters=[1], start=0, end=1, high_watermark=1, changes=[lost]).whole
+    assert History(nodes=[1], voters=[1], start=0, end=1, high_watermark=1).whole

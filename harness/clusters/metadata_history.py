@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.clusters import Cluster
+from harness.clusters.base import Cluster
 from harness.kafka.storage.metadata_log import MetadataLogReader
 from harness.model.history.fold import fold, voters_of
 from harness.model.history.history import History

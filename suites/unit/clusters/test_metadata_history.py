@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import cast
 
 from harness.clusters import Cluster
-from harness.run.metadata_history import history_of_cluster, metadata_logs
+from harness.clusters.metadata_history import history_of_cluster, metadata_logs
 from suites.unit.kafka.storage.metadata_bytes import control_batch, data_batch, log_folder, record_value
 
 

@@ -1,0 +1,72 @@
+"""Records that were acknowledged after an election, and are missing: a deposed leader may have acknowledged them.
+
+A leader that is cut off or frozen does not know that it was deposed. It acknowledges records of acks=1, and where it
+was alone in the ISR those of acks=all, until it learns of the election. It truncates all of them afterwards. The
+contract permits their loss if it permits it before the election. The new leader acknowledges records at the same time,
+and must not lose any of these. The evidence does not name the leader that acknowledged a record, so the log decides:
+
+- Another record that was written after the election, or a transaction marker, is at the same offset. One leader gives
+  an offset once, so the missing record came from the deposed leader: it is excused.
+- Nothing is at the offset, or something from before the election. Which leader acknowledged it is unknown: a doubt.
+
+After the deposed leader learned of the election, a missing record condemns (`LeaderChange.late_ns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.outcome import Outcome
+from harness.verify.engine.kept import kept
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.rows import LEADER_UNKNOWN
+from harness.verify.engine.tables import BUNDLE, PLACE
+from harness.verify.excuses.clauses import with_holding
+
+_AT = [*PLACE, "offset", "stream", "seq"]
+
+
+def late_acks(rows: DataFrame, given: Prepared, late: Sequence[tuple[Any, ...]]) -> DataFrame:
+    """Rows with `excused_by` set where a deposed leader acknowledged the record, and with the kind LEADER_UNKNOWN where
+    that is unknown. late: rows of `EXCUSES` for acknowledgements after an election."""
+    if not late:
+        return rows
+    latest = F.array_max(F.transform("holding", lambda clause: F.struct(clause["since_ns"], clause["why"])))
+    one = F.when(F.col("excused_by").isNull() & (F.size("holding") > 0), latest)
+    joined = with_holding(rows, given.spark, late).withColumn("late", one).drop("holding")
+    joined = kept(joined.withColumns({"elected_ns": F.col("late.since_ns"), "why": F.col("late.why")}).drop("late"))
+    perhaps = joined.where("why IS NOT NULL")
+    replaced = _replaced(perhaps, given).withColumn("replaced", F.lit(True))
+    decided = perhaps.join(replaced, _AT, "left").withColumns(
+        {
+            "excused_by": F.col("why"),
+            "kind": F.when(F.col("replaced"), F.col("kind")).otherwise(F.lit(LEADER_UNKNOWN)),
+        }
+    )
+    return joined.where("why IS NULL").select(*rows.columns).unionByName(decided.select(*rows.columns))
+
+
+def _replaced(perhaps: DataFrame, given: Prepared) -> DataFrame:
+    """The places of records at whose offset the log has something else that was written after the election."""
+    wanted = F.broadcast(perhaps.where("offset IS NOT NULL").select(*_AT, "elected_ns").distinct())
+    stands = given.observations.where(given.drained).select(
+        *PLACE, "offset", F.col("stream").alias("other_stream"), F.col("seq").alias("other_seq")
+    )
+    others = stands.join(wanted, [*PLACE, "offset"]).where("other_stream <> stream OR other_seq <> seq")
+    sends = given.ledger.select(
+        BUNDLE,
+        F.col("stream").alias("other_stream"),
+        F.col("seq").alias("other_seq"),
+        F.when(F.col("outcome") == Outcome.ACKED.value, F.col("returned_ns")).alias("other_ns"),
+    )
+    others = others.join(sends, [BUNDLE, "other_stream", "other_seq"], "left")
+    others = others.where("other_ns IS NULL OR other_ns >= elected_ns").select(*_AT)
+    markers = given.batches.where("control IN ('commit', 'abort')").select(
+        *PLACE, F.col("base_offset").alias("offset"), "max_timestamp_ms"
+    )
+    under = markers.join(wanted, [*PLACE, "offset"]).where("max_timestamp_ms >= elected_ns DIV 1000000").select(*_AT)
+    return others.unionByName(under).distinct()
