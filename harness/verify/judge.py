@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,9 +53,9 @@ def judge(
     cases = [case_of(bundle) for bundle in bundles]
     if not cases:
         return []
-    progress("starting Spark")
-    spark = open_session(master)
     files = {table: {n: b.table_files(table) for n, b in enumerate(bundles)} for table in TABLES}
+    progress("starting Spark")
+    spark = open_session(master, size_bytes=_size_bytes(files))
     with scratch("judge") as folder:
         judged = judge_tables(spark, cases, read_tables(spark, files, Path(folder)), progress=progress)
         if write:
@@ -64,6 +64,10 @@ def judge(
             for bundle, verdict in zip(bundles, judged.verdicts, strict=True):
                 write_verdict(bundle.path, verdict)
     return judged.verdicts
+
+
+def _size_bytes(files: Mapping[str, Mapping[int, Sequence[Path]]]) -> int:
+    return sum(part.stat().st_size for by_bundle in files.values() for parts in by_bundle.values() for part in parts)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from harness.model.finding import Kind
 from harness.verify.engine.case import UNCOMMITTED
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import found
-from harness.verify.engine.tables import BUNDLE, PLACE
+from harness.verify.engine.tables import BUNDLE, PLACE, is_drain
 from harness.verify.excuses.retention import topics_that_keep_all
 
 
@@ -23,7 +23,7 @@ def epoch_lookup(given: Prepared) -> DataFrame:
     that starts too late."""
     asked = given.epoch_ends.where("error IS NULL").join(topics_that_keep_all(given), [BUNDLE, "topic"], "left_semi")
     asked = asked.select(*PLACE, "epoch", "reported_epoch", "end_offset")
-    there = given.observations.where((F.col("kind") == "drain") & (F.col("isolation") == UNCOMMITTED))
+    there = given.observations.where(is_drain() & (F.col("isolation") == UNCOMMITTED))
     by_epoch = there.where("leader_epoch >= 0").groupBy(*PLACE, F.col("leader_epoch").alias("of_epoch"))
     has = by_epoch.agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
     has = has.withColumn("newest", F.max("of_epoch").over(Window.partitionBy(*PLACE)))

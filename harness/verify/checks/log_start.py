@@ -24,7 +24,7 @@ from harness.verify.engine.case import Case, Place
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import UNJUDGED, found
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_drain
 from harness.verify.excuses.config_history import compacted_until
 from harness.verify.excuses.retention import Limits, limits_of
 
@@ -129,7 +129,7 @@ def _shrunk() -> Column:
 def _at_acked_offset(reported: DataFrame, given: Prepared) -> DataFrame:
     """Acknowledgements below `start` with a record that is really there. For a batch that was sent again librdkafka may
     report offsets from the very start of the log (the broker answers -1); the drain shows where those records are."""
-    shown = given.observations.where(F.col("kind") == "drain").select(*RECORD, F.col("offset").alias("shown"))
+    shown = given.observations.where(is_drain()).select(*RECORD, F.col("offset").alias("shown"))
     elsewhere = reported.select(*RECORD, "start").join(shown, RECORD).where("shown >= start")
     return reported.join(elsewhere.select(*RECORD, "start").distinct(), [*RECORD, "start"], "left_anti")
 

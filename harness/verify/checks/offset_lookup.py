@@ -14,7 +14,7 @@ from harness.model.finding import Kind
 from harness.verify.engine.case import UNCOMMITTED
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import found
-from harness.verify.engine.tables import BUNDLE, PLACE
+from harness.verify.engine.tables import BUNDLE, PLACE, is_drain
 from harness.verify.excuses.retention import topics_that_keep_all
 
 _ASKED = [*PLACE, "time_ms"]
@@ -24,7 +24,7 @@ def offset_lookup(given: Prepared) -> DataFrame:
     """The record that the leader should have named or, where the named one is older than requested, that record."""
     lookups = given.lookups.where("error IS NULL").join(topics_that_keep_all(given), [BUNDLE, "topic"], "left_semi")
     lookups = lookups.select(*_ASKED, F.col("offset").alias("named"), F.col("timestamp_ms").alias("named_ms"))
-    there = given.observations.where((F.col("kind") == "drain") & (F.col("isolation") == UNCOMMITTED))
+    there = given.observations.where(is_drain() & (F.col("isolation") == UNCOMMITTED))
     there = there.select(*PLACE, "offset", F.col("timestamp_ms").alias("at_ms"))
     judged = lookups.join(_first_since(lookups, there), _ASKED, "left").join(
         there.select(*PLACE, F.col("offset").alias("named"), F.col("at_ms").alias("has_ms")).join(
@@ -53,7 +53,9 @@ def _first_since(lookups: DataFrame, there: DataFrame) -> DataFrame:
     answers; otherwise each record would be a row for each of 26 times."""
     asked = lookups.groupBy(*PLACE).agg(F.sort_array(F.collect_set("time_ms")).alias("times"))
     answers = F.size(F.filter("times", lambda time_ms: time_ms <= F.col("at_ms")))
-    by_rank = there.join(F.broadcast(asked), PLACE).groupBy(*PLACE, answers.alias("answers"))
+    # Many records have one timestamp; which times it answers is then computed once for all of them.
+    by_time = there.groupBy(*PLACE, "at_ms").agg(F.min("offset").alias("offset"))
+    by_rank = by_time.join(F.broadcast(asked), PLACE).groupBy(*PLACE, answers.alias("answers"))
     firsts = by_rank.agg(F.min(F.struct("offset", "at_ms")).alias("first"))
     ranked = asked.select(*PLACE, F.posexplode("times").alias("before", "time_ms"))
     return ranked.join(firsts, PLACE).where("answers > before").groupBy(*_ASKED).agg(F.min("first").alias("first"))

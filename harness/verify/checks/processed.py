@@ -16,7 +16,7 @@ from harness.verify.engine.case import Case, place_of
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place, is_own_client
 from harness.verify.engine.rows import UNPROCESSED, found, union
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_committed
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_committed, is_drain
 
 _BY: Final = [BUNDLE, "processor"]
 _INPUT: Final = [*_BY, "topic", "topic_id", "partition", "offset"]
@@ -41,7 +41,7 @@ def processed(given: Prepared) -> DataFrame:
     """
     rows = [row for n, case in enumerate(given.cases) if case.complete for row in _reported(n, case)]
     reported = F.broadcast(frame(given.spark, _REPORTED, rows))
-    shown = given.observations.where((F.col("kind") == "drain") & is_committed())
+    shown = given.observations.where(is_drain() & is_committed())
     # The sentinels at the end of each partition were written after the load, so no application processed them.
     load = given.streams.where(~F.col("producer").eqNullSafe(SENTINEL)).select(BUNDLE, "stream")
     inputs = shown.join(reported, PLACE).join(F.broadcast(load), [BUNDLE, "stream"], "left_semi")

@@ -16,7 +16,7 @@ from harness.verify.engine.fingerprints import OFFSET_BITS, offset_bucket
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place
 from harness.verify.engine.rows import found
-from harness.verify.engine.tables import BUNDLE, PLACE, is_committed
+from harness.verify.engine.tables import BUNDLE, PLACE, is_committed, is_drain, is_live
 
 DENIED: Final = "denied"  # the reason of findings where a leader calls an offset out of range
 _READ: Final = [BUNDLE, "reader", "session", "isolation", *PLACE[1:]]
@@ -27,7 +27,7 @@ def read_from(given: Prepared) -> DataFrame:
     or older than requested."""
     probes = F.broadcast(given.probes.withColumnRenamed("offset", "asked"))
     readers = F.broadcast(given.probes.select(BUNDLE, "reader").distinct())
-    seen = given.observations.where("kind = 'live'").join(readers, [BUNDLE, "reader"], "left_semi")
+    seen = given.observations.where(is_live()).join(readers, [BUNDLE, "reader"], "left_semi")
     seen = kept(seen.select(*_READ, "offset", "stream", "seq", "timestamp_ms"))
     firsts = seen.groupBy(*_READ).agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
     reads = kept(probes.join(firsts, _READ, "left").where(given.complete))
@@ -48,7 +48,7 @@ def _passed(given: Prepared, reads: DataFrame) -> DataFrame:
     buckets = F.sequence(F.shiftright("low", OFFSET_BITS), F.shiftright(F.col("below") - 1, OFFSET_BITS))
     spans = kept(spans.withColumn("bucket", F.explode(buckets)))
     keys = [BUNDLE, "isolation", *PLACE[1:], "bucket"]
-    there = given.observations.where("kind = 'drain'").withColumn("bucket", offset_bucket())
+    there = given.observations.where(is_drain()).withColumn("bucket", offset_bucket())
     there = there.select(*keys, "offset", "stream", "seq").join(F.broadcast(spans), keys)
     rows = there.where("offset >= low AND offset < below")
     return found(rows, Kind.SKIPPED_READ, "from", other="asked")

@@ -14,7 +14,7 @@ from harness.model.contract.internal_topics import OFFSETS, offsets_partition
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame
+from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame, is_drain, is_live
 from harness.verify.excuses.config_history import compacted_until
 from harness.verify.excuses.offset_loss import skipped_by_reset, unclean_elections
 
@@ -39,7 +39,7 @@ def redelivered(given: Prepared) -> list[dict[str, int]]:
         return found
     spans = F.broadcast(frame(given.spark, _SPANS, rows))
     at: list[Any] = [BUNDLE, "topic", "partition", "reader"]
-    of = given.observations.where("kind = 'live'")
+    of = given.observations.where(is_live())
     here = spans["partition"].isNull() | ((spans["topic"] == of["topic"]) & (spans["partition"] == of["partition"]))
     same = (spans[BUNDLE] == of[BUNDLE]) & (spans["reader"] == of["reader"]) & here
     within = (of["offset"] >= spans["from_offset"]) & (of["offset"] < spans["before_offset"])
@@ -99,7 +99,7 @@ def missed(given: Prepared) -> list[dict[str, int]]:
         spans, place
     )
     sent = sent.where("offset >= from_offset AND offset < before_offset").select(*place, "reader", "offset")
-    left = sent.join(given.observations.where("kind = 'live'"), [*place, "reader", "offset"], "left_anti")
+    left = sent.join(given.observations.where(is_live()), [*place, "reader", "offset"], "left_anti")
     starts = given.places.select(BUNDLE, "topic", "partition", "log_start")
     gone = left.join(starts, place).where("offset < log_start")
     for row in gone.groupBy(*place).count().collect():
@@ -125,11 +125,11 @@ def _compacted_before_read(given: Prepared) -> list[Any]:
     of_topics = F.broadcast(frame(given.spark, {"topic": "string"}, topics))
     of_groups = F.broadcast(frame(given.spark, {"reader": "string", "group": "string"}, groups))
     seen = given.observations.join(of_topics, [BUNDLE, "topic"], "left_semi")
-    live = seen.where("kind = 'live'").join(of_groups, [BUNDLE, "reader"]).select(*place, "group", "offset")
+    live = seen.where(is_live()).join(of_groups, [BUNDLE, "reader"]).select(*place, "group", "offset")
     ends = live.groupBy(*place, "group").agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
     sent = given.ledger.where("promised AND offset IS NOT NULL").select(*place, "offset").join(ends, place)
     left = sent.where("offset > first AND offset < last").join(live, [*place, "group", "offset"], "left_anti")
-    gone = left.join(seen.where("kind = 'drain'").select(*place, "offset"), [*place, "offset"], "left_anti")
+    gone = left.join(seen.where(is_drain()).select(*place, "offset"), [*place, "offset"], "left_anti")
     starts = given.places.select(*place, "log_start")
     return gone.join(starts, place).where("offset >= log_start").groupBy(*place).count().collect()
 

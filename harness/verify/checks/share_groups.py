@@ -18,7 +18,7 @@ from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import UNSHARED, found, union
 from harness.verify.engine.steps import facts_of, only
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_drain
 
 _SHARE: Final = [BUNDLE, "group", *PLACE[1:]]
 _GIVEN: Final = [*_SHARE, "offset"]
@@ -104,7 +104,7 @@ def _wanted(given: Prepared, stands: DataFrame) -> DataFrame:
     written = acked.groupBy(*PLACE).agg(F.max("offset").alias("written"))
     shared_out = given.deliveries.join(stands.select(*_SHARE, "asked_ns"), _SHARE).where("given_ns <= asked_ns")
     reached = shared_out.groupBy(*_SHARE).agg(F.max("offset").alias("reached"))
-    shown = given.observations.where("kind = 'drain'").join(stands, [*PLACE, "isolation"])
+    shown = given.observations.where(is_drain()).join(stands, [*PLACE, "isolation"])
     load = given.streams.where(~F.col("producer").eqNullSafe(SENTINEL)).select(BUNDLE, "stream")
     shown = shown.join(F.broadcast(load), [BUNDLE, "stream"], "left_semi")
     shown = shown.join(F.broadcast(written), PLACE, "left").join(F.broadcast(reached), _SHARE, "left")

@@ -11,7 +11,7 @@ from harness.model.doubt_names import DoubtName
 from harness.model.verdict import Doubt
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE, PLACE
+from harness.verify.engine.tables import BUNDLE, PLACE, is_drain
 
 # The required share of drained records; below it the run tested the brokers' own logs.
 SHARE_MIN: Final = 0.5
@@ -32,7 +32,7 @@ def reads_of_the_tier(given: Prepared) -> dict[int, tuple[int, int]]:
     looked = given.tier_replicas.where(F.col("look") == _LOOK)
     # The replica with the most local records may be the one that was read.
     kept = looked.groupBy(*PLACE).agg(F.min("local_log_start").alias("kept_from"))
-    drained = given.observations.where((F.col("kind") == "drain") & F.col(BUNDLE).isin(mine))
+    drained = given.observations.where(is_drain() & F.col(BUNDLE).isin(mine))
     read = drained.join(F.broadcast(kept), PLACE).groupBy(BUNDLE)
     far = F.count_if(F.col("offset") < F.col("kept_from"))
     return {

@@ -15,7 +15,7 @@ from harness.verify.engine.case import Case, place_of
 from harness.verify.engine.fingerprints import OFFSET_BITS, differing, offset_bucket, together
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE, PLACE, frame, is_committed
+from harness.verify.engine.tables import BUNDLE, PLACE, frame, is_committed, is_drain
 
 # `turn` is the session of a live reader; -1 = the whole read of a replica, or all sessions of a group together.
 _READER: Final = ["kind", "reader", "turn", "isolation"]
@@ -71,9 +71,7 @@ def compare(given: Prepared, prints: DataFrame) -> Compared:
         moved=lined.where(
             ~different & ((F.col("oldest") != F.col("drain_epoch")) | (F.col("newest") != F.col("drain_epoch")))
         ),
-        drains=kept(
-            _between_drains(observed.where("kind = 'drain'"), prints_drained.where(_has_uncommitted(given, prints)))
-        ),
+        drains=kept(_between_drains(observed.where(is_drain()), prints_drained.where(_has_uncommitted(given, prints)))),
     )
 
 

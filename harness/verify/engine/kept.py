@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.verify.engine.tables import BUNDLE
 
 # Most results have few rows or none, because they are what differs.
 _FEW: Final = 1000
@@ -23,6 +26,11 @@ def kept(rows: DataFrame) -> DataFrame:
     # One job, which computes all partitions.
     first = computed._jdf.limit(_FEW + 1).collectAsList()
     return computed if first.size() > _FEW else _constants(computed, first)
+
+
+def of_same_bundles(rows: DataFrame, few: DataFrame) -> DataFrame:
+    """Those rows of a table that are of a bundle of `few`, a kept result. The files of other bundles are not read."""
+    return rows.where(F.col(BUNDLE).isin([row[BUNDLE] for row in few.select(BUNDLE).distinct().collect()]))
 
 
 def _constants(form: DataFrame, rows: object) -> DataFrame:

@@ -16,7 +16,7 @@ from harness.model.schemas import Columns
 from harness.verify.engine.case import UNCOMMITTED, Case, places_of
 from harness.verify.engine.fingerprints import ledger_buckets
 from harness.verify.engine.kept import kept
-from harness.verify.engine.tables import BUNDLE, PLACE, Frames, frame, is_committed
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORDED, Frames, frame, is_committed, is_drain
 from harness.verify.engine.windows import windows_of
 from harness.verify.excuses.topics_deleted import with_deletions
 
@@ -70,13 +70,14 @@ class Prepared:
     @property
     def complete(self) -> Column:
         """Whether the run of a row finished."""
-        return ~F.col(BUNDLE).isin([n for n, case in enumerate(self.cases) if not case.complete])
+        unfinished = [n for n, case in enumerate(self.cases) if not case.complete]
+        return ~F.col(BUNDLE).isin(unfinished) if unfinished else F.lit(True)
 
     @property
     def drained(self) -> Column:
         """Observations that show the contents of the log. For a run that did not finish: everything that any reader
         received."""
-        return (F.col("kind") == "drain") | ~self.complete
+        return is_drain() | ~self.complete
 
     @property
     def drained_uncommitted(self) -> set[int]:
@@ -145,7 +146,7 @@ def at_place(rows: DataFrame, places: DataFrame) -> DataFrame:
 def _observations(read: DataFrame) -> DataFrame:
     """Reads from arbitrary offsets count as live readers, because the log must contain what they received."""
     probed = F.when(F.col("kind") == "probe", F.lit("live")).otherwise(F.col("kind"))
-    return read.withColumn("kind", probed)
+    return read.withColumns({"kind": probed, RECORDED: F.col("kind")})
 
 
 def _ledger(ledger: DataFrame, transactions: DataFrame) -> DataFrame:

@@ -18,6 +18,8 @@ from harness.verify.engine.case import COMMITTED, INT64_LIMIT
 BUNDLE: Final = "bundle"
 PLACE: Final = [BUNDLE, "topic", "topic_id", "partition"]
 RECORD: Final = [BUNDLE, "stream", "seq"]
+# The `kind` of an observation as it is in the file.
+RECORDED: Final = "recorded"
 # An offset or time (ns) beyond all others, with room to add something to it.
 UNBOUNDED: Final = 2**62
 
@@ -34,6 +36,17 @@ _TYPES: Final[dict[str, T.DataType]] = {
 def is_committed() -> Column:
     """Whether an observation is from a read_committed reader."""
     return F.col("isolation") == COMMITTED
+
+
+def is_drain() -> Column:
+    """Whether an observation of `Prepared.observations` is from the drain. By the column of the file, so that Spark
+    skips the files of other readers."""
+    return F.col(RECORDED) == "drain"
+
+
+def is_live() -> Column:
+    """The same for a live reader, or a read from an arbitrary offset."""
+    return F.col(RECORDED).isin("live", "probe")
 
 
 def spark_schema(columns: Mapping[str, str]) -> T.StructType:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from harness.model.outcome import TxnOutcome
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE, RECORD, frame
+from harness.verify.engine.tables import BUNDLE, RECORD, frame, is_live
 
 _READER: Final = {"reader": "string"}
 _UNCOMMITTED: Final = "read_uncommitted"
@@ -32,7 +32,7 @@ def shown_undecided(given: Prepared) -> list[dict[str, int]]:
     readers = F.broadcast(frame(given.spark, _READER, rows))
     aborted = given.transactions.where(F.col("outcome") == TxnOutcome.ABORTED.value).select(BUNDLE, "txn_id")
     sent = given.ledger.join(aborted, [BUNDLE, "txn_id"]).select(*RECORD)
-    live = given.observations.where((F.col("kind") == "live") & (F.col("isolation") == _UNCOMMITTED) & F.col("intact"))
+    live = given.observations.where(is_live() & (F.col("isolation") == _UNCOMMITTED) & F.col("intact"))
     at: list[Any] = [BUNDLE, "topic", "partition"]
     shown = live.join(readers, [BUNDLE, "reader"]).join(sent, RECORD).select(*at, "offset").distinct()
     for row in shown.groupBy(*at).count().collect():
