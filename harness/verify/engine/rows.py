@@ -69,6 +69,15 @@ def found(rows: DataFrame, kind: str | Column, reason: str | Column = "", **colu
     return rows.select(BUNDLE, *out)
 
 
+def in_form(rows: DataFrame) -> DataFrame:
+    """The rows of a check. TypeError for rows in another form, which would cost the findings of all other checks."""
+    form = {BUNDLE: "int", **{name: _SPARK[declared.removesuffix("?")] for name, declared in COLUMNS.items()}}
+    if (given := dict(rows.dtypes)) != form:
+        wrong = sorted(name for name in given.keys() | form.keys() if given.get(name) != form.get(name))
+        raise TypeError(f"its rows have other columns than `found` makes: {', '.join(wrong)}")
+    return rows
+
+
 def union(frames: Sequence[DataFrame]) -> DataFrame:
     """All rows of frames of one form; there must be at least one frame."""
     return reduce(DataFrame.unionByName, frames)
