@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from difflib import get_close_matches
 from pathlib import Path
@@ -70,9 +71,13 @@ class _Layout:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.faults = [path for path in self._entries(FAULTS) if _is_python(path)]
-        self.scenarios = [path for path in self._entries(SCENARIOS) if path.suffix == ".toml" and path.is_file()]
-        self.checks = [path for path in self._entries(CHECKS) if (path / "__init__.py").is_file()]
+        self.faults = self._entries(FAULTS, lambda p: p.suffix == ".py" and p.is_file(), "one file NAME.py a fault")
+        self.scenarios = self._entries(
+            SCENARIOS, lambda p: p.suffix == ".toml" and p.is_file(), "one file NAME.toml a scenario"
+        )
+        self.checks = self._entries(
+            CHECKS, lambda p: (p / "__init__.py").is_file(), "one folder NAME/__init__.py a check"
+        )
         if not (self.faults or self.scenarios or self.checks):
             raise BadInput(
                 f"--plugins {folder} has no faults/*.py, no scenarios/*.toml and no checks/*/__init__.py; give the "
@@ -82,17 +87,13 @@ class _Layout:
             if not _NAME.fullmatch(path.stem.removeprefix("_")):
                 raise BadInput(f"{path}: its name may only have a-z, 0-9 and _, and begins with a letter; rename it")
 
-    def _entries(self, name: str) -> list[Path]:
-        """What a folder of the plugin has, without notes and hidden files."""
+    def _entries(self, name: str, fits: Callable[[Path], bool], form: str) -> list[Path]:
+        """The entries of a folder of the plugin, all of one form. Notes and hidden files may be beside them."""
         folder = self.folder / name
+        if os.path.lexists(folder) and not folder.is_dir():
+            raise BadInput(f"{folder} would be ignored, because it is no folder; make it one, or rename it")
         found = sorted(folder.iterdir()) if folder.is_dir() else []
         entries = [p for p in found if p.name not in _NOT_READ and not p.name.startswith(".") and p.suffix != ".md"]
-        forms = {
-            FAULTS: (_is_python, "one file NAME.py for each fault"),
-            SCENARIOS: (lambda p: p.suffix == ".toml" and p.is_file(), "one file NAME.toml for each scenario"),
-            CHECKS: (lambda p: (p / "__init__.py").is_file(), "one folder NAME/__init__.py for each check"),
-        }
-        fits, form = forms[name]
         if strange := [path for path in entries if not fits(path)]:
             raise BadInput(f"{strange[0]} would be ignored: {name}/ has {form}; move or rename it")
         return entries
@@ -101,10 +102,6 @@ class _Layout:
         """Every file that decides what the plugin does."""
         below = [path for check in self.checks for path in sorted(check.rglob("*")) if path.is_file()]
         return [*self.faults, *self.scenarios, *(p for p in below if not set(_NOT_READ) & set(p.parts))]
-
-
-def _is_python(path: Path) -> bool:
-    return path.suffix == ".py" and path.is_file()
 
 
 def _layout(folder: Path) -> _Layout:
@@ -219,7 +216,7 @@ def _checks(layout: _Layout, package: str, stack: ExitStack) -> Plugin:
 
 
 def _check_kinds(own: Sequence[OwnKind], file: Path, no_findings: Sequence[str]) -> None:
-    """BadInput for a kind that cannot be told from others. no_findings: words of rows that are notes and doubts."""
+    """BadInput for a kind with a name that others have. no_findings: words of rows that are notes and doubts."""
     for kind in own:
         if not _NAME.fullmatch(kind):
             raise BadInput(f"{file}: the kind {kind.value!r} may only have a-z, 0-9 and _; rename it")

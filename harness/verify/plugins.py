@@ -1,4 +1,4 @@
-"""What a verdict says of plugins: those that judged, and those that played the run and are missing now."""
+"""Notes and doubts about plugins: those that judged, and those that played the run and are missing now."""
 
 from __future__ import annotations
 

@@ -161,6 +161,6 @@ def place_in(run: Run) -> str:
 
 
 def by_idempotence(settings: Settings) -> str:
-    """What keeps a producer's own retries from writing a record twice or out of order."""
+    """The reason why a producer's own retries write no record twice or out of order."""
     idempotent = settings.producer is None or settings.producer.idempotent
     return "idempotence" if idempotent else "a producer without retries"

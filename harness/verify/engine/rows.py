@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from harness.model.schemas import Columns
 from harness.verify.engine.tables import BUNDLE
 
-# `reason`: a word for the circumstances, from which sentences.py makes the text. `other`: a second place or figure,
+# `reason`: a word for the circumstances, for which the `CHECK` has the text. `other`: a second place or figure,
 # such as the offset of the first copy; kind and `reason` determine its meaning. For an offset that a coordinator
 # reported: when it was reported, when the commit that it should have reported was done, and when the first commit that
 # replaced the reported one was done.

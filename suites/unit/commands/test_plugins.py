@@ -163,6 +163,11 @@ def empty(acme: Path) -> None:
         shutil.rmtree(path)
 
 
+def a_file(acme: Path) -> None:
+    shutil.rmtree(acme / "faults")
+    (acme / "faults").write_text("")
+
+
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder": (shutil.rmtree, "acme is no folder; give one with"),
     "an empty folder": (empty, "has no faults/*.py"),
@@ -172,6 +177,10 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
         "hang.txt would be ignored: faults/ has one file",
     ),
     "a check that is a file": (add("checks/late.py", "CHECK = 1"), "late.py would be ignored: checks/ has one folder"),
+    "a file in the place of a folder": (
+        a_file,
+        "faults would be ignored, because it is no folder",
+    ),
     "a name with a hyphen": (rename(FAULT, "faults/hang-and-kill.py"), "may only have a-z, 0-9 and _"),
     "a syntax error": (edit(FAULT, "def _stop(", "def _stop(("), f"{FAULT}: line "),
     "an exception": (
