@@ -179,6 +179,8 @@ def test_a_plugin_that_played_and_is_missing_is_said(spark: SparkSession, acme: 
 def _bundle(folder: Path, change: Callable[[dict[str, Any]], object] = lambda row: None) -> Path:
     """The bundle of FORMAT.md without its lost record; `change` gets the ledger row of the second record."""
     write_example(folder)
+    scenario = folder / "scenario.json"
+    scenario.write_text(scenario.read_text().replace("by_hand", folder.name))
     drain = folder / "observations" / "drain.jsonl"
     first, last = drain.read_text().splitlines()
     missing = re.sub(r'"offset": 0, "stream": 1, "seq": 0', '"offset": 1, "stream": 1, "seq": 1', first)
