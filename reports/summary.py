@@ -84,9 +84,17 @@ def _headline(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Ma
         named = ", ".join(missing[:MISSING_SHOWN])
         more = f" and {len(missing) - MISSING_SHOWN} more" if len(missing) > MISSING_SHOWN else ""
         lines.append((f"  without a verdict: {named}{more}", ""))
+    lines += _plugins(verdicts)
     lines += [(f"  not applicable: {reason}", "dim") for reason in summary.not_applicable.values()]
     lines += [(f"  not run: {reason}", "bold magenta") for reason in summary.not_run.values()]
     return lines
+
+
+def _plugins(verdicts: Mapping[str, Verdict]) -> list[Line]:
+    """Names the plugins that judged with checks of their own."""
+    known = {plugin["name"]: plugin["checks"] for v in verdicts.values() for plugin in v.facts.get("plugins") or ()}
+    judged = [f"{name} ({', '.join(checks)})" for name, checks in sorted(known.items()) if checks]
+    return [(f"  judged by plugins, too: {', '.join(judged)}", "")] if judged else []
 
 
 def _word(summary: GateSummary) -> str:

@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 from collections.abc import Callable
+from functools import wraps
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -28,6 +29,7 @@ from harness.model.user_storage import read_user_storage
 F = TypeVar("F", bound=Callable[..., Any])
 RECORDS_MAX = 10**12
 SEED_MAX = 2**63 - 1
+PLUGINS = "DURABILITY_PLUGINS"
 REGRESSION = "regression"  # given in the place of a scenario's name
 
 
@@ -63,6 +65,30 @@ def commands() -> None:
     130 interrupted, 143 terminated. Over several scenarios the worst counts: FAIL, then bad input, then an error
     of the harness, then INCONCLUSIVE, then PASS.
     """
+
+
+def _with_plugins(command: F) -> F:
+    """Adds the option --plugins, and loads the plugins for as long as the command runs."""
+
+    @wraps(command)
+    def run_with_plugins(*arguments: Any, plugins: tuple[Path, ...], **options: Any) -> Any:
+        from harness.commands.plugins import loaded  # reads every fault and scenario
+
+        if not plugins:
+            return command(*arguments, **options)
+        with loaded(plugins):
+            return command(*arguments, **options)
+
+    add = click.option(
+        "--plugins",
+        type=PATH,
+        metavar="DIR",
+        multiple=True,
+        envvar=PLUGINS,
+        help=f"Folder with faults, scenarios and checks of yours; may be given several times. Default: ${PLUGINS}, "
+        "folders with a colon between them.",
+    )
+    return cast(F, add(run_with_plugins))
 
 
 def _run_options(command: F) -> F:
@@ -110,6 +136,7 @@ def _run_options(command: F) -> F:
 
 
 @commands.command()
+@_with_plugins
 @_run_options
 @click.option("--only", metavar="NAME,...", multiple=True, help="Run only these scenarios: a part of the gate.")
 @click.option(
@@ -147,13 +174,14 @@ def _names(given: tuple[str, ...], option: str) -> tuple[str, ...]:
 
 
 @commands.command()
+@_with_plugins
 @click.argument("scenario", required=False)
-@click.option("--tag", metavar="TAG", multiple=True, help="Run all built-in scenarios with this tag, such as nightly.")
+@click.option("--tag", metavar="TAG", multiple=True, help="Run all scenarios with this tag, such as nightly.")
 @click.option("--without", metavar="NAME,...", multiple=True, help="With --tag: leave these scenarios out.")
 @click.option("--issue", metavar="KAFKA-N", help="With SCENARIO `regression`: the known bug.")
 @_run_options
 def run(scenario: str | None, tag: tuple[str, ...], without: tuple[str, ...], issue: str | None, **common: Any) -> Exit:
-    """Run one scenario, or all with a tag. SCENARIO is the name of a built-in one, or a .toml file of yours.
+    """Run one scenario, or all with a tag. SCENARIO is the name of one, built-in or of a plugin, or a .toml file.
 
     `run regression` runs the scenario of a known bug on releases with and without the bug, and then on yours: exit 0
     when those with the bug FAIL as they must and all others PASS.
@@ -182,6 +210,7 @@ def run(scenario: str | None, tag: tuple[str, ...], without: tuple[str, ...], is
 
 
 @commands.command()
+@_with_plugins
 @_run_options
 @click.option("--only", metavar="NAME,...", multiple=True, help="Play only these events, by name or scenario.")
 @click.option("--tag", metavar="TAG", multiple=True, help="Play only events with this tag, such as quick.")
@@ -213,11 +242,13 @@ def matrix_(played: tuple[Path, ...]) -> Exit:
 
 
 @commands.command("docs")
+@_with_plugins
 @click.argument("played", metavar="[CONTRACTS.JSON...]", type=PATH, nargs=-1)
 def docs_(played: tuple[Path, ...]) -> Exit:
     """Write the generated catalogues of a source checkout: faults, scenarios, the matrix of contracts, and FORMAT.md.
 
-    CONTRACTS.JSON: played matrices whose results replace those that MATRIX.md shows.
+    CONTRACTS.JSON: played matrices whose results replace those that MATRIX.md shows. With --plugins, CATALOGUE.md is
+    written into the folder of each plugin, and nothing else.
     """
     from harness.commands import docs  # reads every fault and scenario
 
@@ -277,6 +308,7 @@ def _regression(issue: str, *, keep: bool, **common: Any) -> Exit:
 
 
 @commands.command()
+@_with_plugins
 @click.argument("evidence", metavar="BUNDLE|OUT", type=PATH)
 @click.option("--master", metavar="URL", help="Spark cluster, as spark://host:7077. Default: this machine.")
 @click.option(
@@ -301,6 +333,7 @@ def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
 
 
 @commands.command("list")
+@_with_plugins
 @click.argument("what", type=click.Choice([*listing.LISTS]))
 @click.option("--maven-repo", metavar="URL", help="Repository of the releases. Default: Maven Central.")
 def list_(what: str, maven_repo: str | None) -> Exit:

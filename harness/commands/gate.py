@@ -29,6 +29,7 @@ from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.kafka.release.release import Release
 from harness.model.contract.contract import contract_of
 from harness.model.errors import BadInput
+from harness.model.plugin import active
 from harness.model.scenario import tier_rules
 from harness.model.scenario.load_plan import paced, records_of
 from harness.model.verdict import Status
@@ -91,6 +92,7 @@ def _task(one: Selected, choice: Choice, releases: Releases, options: GateOption
             "backend": one.backend,
             "limits": asdict(options.limits),
             **({"tier_storage": options.tier_storage.class_name} if options.tier_storage else {}),
+            **({"plugins": [plugin.as_dict() for plugin in active()]} if active() else {}),
             "versions": {"python": platform.python_version(), **{name: version(name) for name in VERSIONED}},
         },
     )

@@ -11,17 +11,17 @@ from typing import Any, Final
 from harness.model.backend import AUTO
 from harness.model.doubt_names import DoubtName
 from harness.model.errors import BadInput
-from harness.model.finding import Kind
+from harness.model.finding import kinds
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 def scenarios(maven_repo: str | None) -> Table:
-    """Built-in scenarios with their tags, those of the gate first."""
+    """Scenarios with their tags, those of the gate first."""
     del maven_repo
     library = _room("harness.scenarios")
     gate = {s.name for s in library.gate()}
-    rows = sorted(library.builtin().values(), key=lambda s: (s.name not in gate, s.name))
+    rows = sorted(library.every().values(), key=lambda s: (s.name not in gate, s.name))
     return ("scenario", "tags", "title", "property", "negative control, which must FAIL"), [
         (
             s.name,
@@ -46,15 +46,24 @@ def faults(maven_repo: str | None) -> Table:
             ", ".join(fact.text for fact in kind.facts),
             _available(kind.needs),
         )
-        for kind in registry.KINDS
+        for kind in registry.all_kinds()
     ]
     return ("step", "arguments", "what it does", "facts", "here"), [*rows]
 
 
 def checks(maven_repo: str | None) -> Table:
-    """Kinds of findings with their meanings."""
+    """Kinds of findings with their meanings, and the checks that report each, with the promise of each check."""
     del maven_repo
-    return ("finding", "what it means"), sorted((kind.value, kind.meaning) for kind in Kind)
+    declared = _room("harness.verify.registry").declared()
+    rows = [
+        (
+            kind.value,
+            kind.meaning,
+            "; ".join(f"{name}: {check.promise}" for name, check in declared.items() if kind in check.reports),
+        )
+        for kind in kinds()
+    ]
+    return ("finding", "what it means", "checks and what they promise"), sorted(rows)
 
 
 def doubts(maven_repo: str | None) -> Table:

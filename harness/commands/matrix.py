@@ -26,7 +26,7 @@ from harness.model.contract.internal_topics import ORPHANED_OF
 from harness.model.contract.promises import promises
 from harness.model.errors import BadInput
 from harness.model.exits import Exit, worst
-from harness.model.finding import Finding, Kind
+from harness.model.finding import Finding, FindingKind, Kind
 from harness.model.scenario.scenario import Matrix, Scenario
 from harness.model.scenario.tier_rules import BY_HAND
 from harness.model.scenario.toml import hint
@@ -38,7 +38,7 @@ TAG: Final = "contract"
 # ISR changes, which is much shorter than a fault of the matrix.
 UNAVAILABLE_SHARE: Final = 0.5
 # Every other kind of finding counts as lost, even if the record was not acknowledged.
-_SEEN: Final[Mapping[Kind, Effect]] = {
+_SEEN: Final[Mapping[FindingKind, Effect]] = {
     Kind.DUPLICATED: Effect.DUPLICATED,
     Kind.REORDERED: Effect.REORDERED,
     Kind.SKIPPED_READ: Effect.SKIPPED,

@@ -69,7 +69,7 @@ class Outcome:
 
 def issues() -> dict[str, Scenario]:
     """Scenarios that provoke a known bug in one release and not in another, by the number of the bug."""
-    every = scenarios.builtin().values()
+    every = scenarios.every().values()
     return {s.regression.issue: s for s in every if s.regression is not None}
 
 

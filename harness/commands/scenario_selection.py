@@ -97,7 +97,7 @@ class Selection:
 
 def check_choice(options: GateOptions) -> None:
     """BadInput, before anything is fetched, when a scenario does not exist, is none, or cannot be played here."""
-    known = scenarios.builtin()
+    known = scenarios.every()
     for name in options.only:
         if name not in known:
             if "/" in name or name.lower().endswith(".toml"):

@@ -19,6 +19,14 @@ SEALED_FROM: Final = "sealed_from"  # JSON lines that the seal turned into Parqu
 
 RELEASE: Final = {"version?": "string", "commit?": "string", "source?": "string"}
 _DIGESTS: Final = Many({"bytes": "int", "sha256": "string"})
+_PLUGIN: Final = {
+    "name": "string",
+    "files": _DIGESTS,
+    "faults": ["string"],
+    "scenarios": ["string"],
+    "checks": Many("string"),
+    "kinds": Many("string"),
+}
 _FORM: Final = {
     "sealed_by?": ("harness", "hand"),
     "release?": RELEASE,
@@ -26,6 +34,7 @@ _FORM: Final = {
     "scenario?": "string",
     "seed?": "int",
     "sealed_from?": _DIGESTS,
+    "plugins?": [_PLUGIN],
     "files": _DIGESTS,
 }
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from harness.evidence.documents import read_json, write_json
 from harness.evidence.shapes import shown
 from harness.model.errors import BadEvidence
-from harness.model.finding import Finding, Kind
+from harness.model.finding import Finding, kind_of
 from harness.model.schemas import FORMAT_VERSION
 from harness.model.verdict import Doubt, Score, Status, Verdict
 
@@ -46,7 +46,8 @@ def verdict_from_dict(plain: Mapping[str, Any]) -> Verdict:
     """The inverse of `Verdict.as_dict`. KeyError, TypeError or ValueError on any other shape."""
     fields = {name: value for name, value in plain.items() if name != "format_version"}
     fields["status"] = Status[fields.pop("verdict")]
-    fields["findings"] = tuple(Finding(**{**row, "kind": Kind(row["kind"])}) for row in plain["findings"])
+    own = {word: said for p in plain["facts"].get("plugins") or () for word, said in p["kinds"].items()}
+    fields["findings"] = tuple(Finding(**{**row, "kind": kind_of(row["kind"], own)}) for row in plain["findings"])
     fields["doubts"] = tuple(Doubt(**row) for row in plain["doubts"])
     fields["notes"] = tuple(plain["notes"])
     fields["not_covered"] = tuple(plain["not_covered"])

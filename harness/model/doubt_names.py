@@ -17,6 +17,7 @@ class DoubtName(Described):
     NO_EFFECT = "no_effect", "Nothing proves that a fault reached the data path."
     NODE_DIED = "node_died", "A node ended although no step ended it."
     CHECK_FAILED = "check_failed", "A check failed, and proves nothing; its name is behind a colon."
+    CHECK_MISSING = "check_missing", "The run was played with a plugin, and the judge did not have a check of it."
 
     # --- about the load ---
     EMPTY_LEDGER = "empty_ledger", "No record was acknowledged."

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
 from harness.model.described import Described
 
@@ -79,6 +81,50 @@ class Kind(Described):
     TIER_STATE = "tier_state", "A broker wrote a state of a remote copy that cannot follow the state it wrote before."
 
 
+class OwnKind(str):
+    """A kind of finding that a check of a plugin introduces: a word with its meaning, as `Kind` has them."""
+
+    meaning: str
+
+    def __new__(cls, name: str, meaning: str = "") -> OwnKind:
+        word = super().__new__(cls, name)
+        word.meaning = meaning
+        return word
+
+    @property
+    def value(self) -> str:
+        """The word, as of the members of `Kind`."""
+        return str(self)
+
+
+FindingKind = Kind | OwnKind
+_OWN: Final[dict[str, OwnKind]] = {}
+
+
+@contextmanager
+def with_kinds(own: Iterable[OwnKind]) -> Iterator[None]:
+    """The kinds of plugins are known inside."""
+    added = {kind.value: kind for kind in own}
+    _OWN.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            del _OWN[name]
+
+
+def kinds() -> tuple[FindingKind, ...]:
+    """Every kind that is known: the built-in ones and those of plugins."""
+    return (*Kind, *_OWN.values())
+
+
+def kind_of(word: str, others: Mapping[str, str] | None = None) -> FindingKind:
+    """The kind with this name. others: meanings of more kinds, by name. ValueError for an unknown one."""
+    if word in _OWN:
+        return _OWN[word]
+    return OwnKind(word, others[word]) if others and word in others else Kind(word)
+
+
 # These hold in a run that did not finish, because they need something present. All others need something missing.
 PRESENCE_KINDS = frozenset({Kind.CORRUPT, Kind.DUPLICATED, Kind.REORDERED, Kind.ABORTED_READ, Kind.PHANTOM})
 
@@ -90,7 +136,7 @@ ADMIN_KINDS = frozenset({Kind.ADMIN_LOST, Kind.ADMIN_RESURRECTED, Kind.ADMIN_PHA
 class Finding:
     """A contiguous range of offsets with the same defect. Times are epoch nanoseconds; None = does not apply."""
 
-    kind: Kind
+    kind: FindingKind
     topic: str | None = None
     topic_id: str | None = None
     partition: int | None = None

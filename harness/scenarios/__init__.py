@@ -1,10 +1,12 @@
-"""Loads the built-in scenarios, and scenarios from files."""
+"""Loads the built-in scenarios, those of plugins, and scenarios from files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from harness.faults.steps.registry import check_steps
 from harness.model.backend import CONTAINERS, PROCESSES
@@ -23,6 +25,25 @@ def builtin() -> dict[str, Scenario]:
     return {name: toml.parse(path.read_text("utf-8"), name, check_steps) for name, path in sorted(_paths().items())}
 
 
+_OF_PLUGINS: Final[dict[str, Scenario]] = {}
+
+
+def every() -> dict[str, Scenario]:
+    """The built-in scenarios and those of plugins, by name."""
+    return {**builtin(), **_OF_PLUGINS}
+
+
+@contextmanager
+def with_scenarios(own: Mapping[str, Scenario]) -> Iterator[None]:
+    """The scenarios of plugins are known by their names inside."""
+    _OF_PLUGINS.update(own)
+    try:
+        yield
+    finally:
+        for name in own:
+            del _OF_PLUGINS[name]
+
+
 def path_of(name: str) -> Path:
     """The file of a built-in scenario, in the folder of its subject."""
     return _paths()[name]
@@ -34,7 +55,7 @@ def _paths() -> dict[str, Path]:
 
 def gate(backend: str = PROCESSES) -> list[Scenario]:
     """The scenarios that the gate of a backend requires, those of one shape adjacent, so that they share a cluster."""
-    return _in_order(s for s in builtin().values() if s.gate or (s.gate_on_containers and backend == CONTAINERS))
+    return _in_order(s for s in every().values() if s.gate or (s.gate_on_containers and backend == CONTAINERS))
 
 
 def _in_order(chosen: Iterable[Scenario]) -> list[Scenario]:
@@ -49,17 +70,17 @@ def tags_of(scenario: Scenario) -> tuple[str, ...]:
 
 
 def tags() -> list[str]:
-    """Every tag of the built-in scenarios."""
-    return sorted({tag for scenario in builtin().values() for tag in tags_of(scenario)})
+    """Every tag of the scenarios that are known by name."""
+    return sorted({tag for scenario in every().values() for tag in tags_of(scenario)})
 
 
 def tagged(wanted: Iterable[str]) -> list[Scenario]:
-    """Built-in scenarios with one of the tags, those of one shape adjacent. Raises BadInput for an unknown tag."""
+    """Scenarios with one of the tags, those of one shape adjacent. Raises BadInput for an unknown tag."""
     wanted = frozenset(wanted)
     for tag in sorted(wanted):
         if tag not in tags():
             raise BadInput(f"no scenario has the tag {tag!r}{toml.hint(tag, tags())}")
-    return _in_order(s for s in builtin().values() if wanted & set(tags_of(s)))
+    return _in_order(s for s in every().values() if wanted & set(tags_of(s)))
 
 
 def smoke() -> list[Scenario]:
@@ -68,21 +89,21 @@ def smoke() -> list[Scenario]:
 
 
 def load(spec: str) -> Scenario:
-    """Loads a built-in scenario by name, or a file by path. Raises BadInput if there is neither."""
-    if spec in builtin():
-        return builtin()[spec]
+    """Loads a scenario by name, built-in or of a plugin, or a file by path. Raises BadInput if there is none."""
+    if spec in every():
+        return every()[spec]
     path = Path(spec)
     if path.suffix == ".toml":
-        return _of_file(path, spec)
+        return of_file(path, spec)
     if path.is_dir():
         raise BadInput(f"scenario {spec} is a folder; give one of its .toml files")
     if path.suffix.lower() == ".toml":
         raise BadInput(f"scenario {spec}: the name of a scenario file must end in .toml, in lower case; rename it")
-    raise BadInput(f"no scenario {spec!r}{toml.hint(spec, builtin())}")
+    raise BadInput(f"no scenario {spec!r}{toml.hint(spec, every())}")
 
 
-def _of_file(path: Path, spec: str) -> Scenario:
-    """Messages name the whole path: several files may have the same name."""
+def of_file(path: Path, spec: str) -> Scenario:
+    """The scenario in a file. Messages name the whole path: several files may have the same name."""
     text = _text_of(path, spec)
     if not text.strip():
         raise BadInput(f"scenario {spec} is empty; `durability list scenarios` shows examples to begin with")

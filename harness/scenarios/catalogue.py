@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Final
 
@@ -26,17 +27,22 @@ def render() -> str:
     """The whole catalogue as Markdown, one table for each folder of scenarios."""
     by_folder = sorted(builtin().values(), key=lambda scenario: (path_of(scenario.name).parent.name, scenario.name))
     sections = [
-        "\n".join([f"## {folder}/", "", _COLUMNS, *map(_row, scenarios)])
+        f"## {folder}/\n\n{table(list(scenarios), f'{folder}/')}"
         for folder, scenarios in groupby(by_folder, key=lambda scenario: path_of(scenario.name).parent.name)
     ]
     return "\n\n".join([_HEAD.rstrip(), *sections]) + "\n"
 
 
-def _row(scenario: Scenario) -> str:
+def table(scenarios: Sequence[Scenario], folder: str) -> str:
+    """One row for each scenario. folder: where its file is, from the place of the table, with a slash at the end."""
+    return "\n".join([_COLUMNS, *(_row(scenario, folder) for scenario in scenarios)])
+
+
+def _row(scenario: Scenario, folder: str) -> str:
     control = scenario.negative_control
     sets = ", ".join(tag for tag in tags_of(scenario) if tag in _SETS)
     sets += ", gate on containers" if scenario.gate_on_containers else ""
     expected = ", ".join(f"`{kind}`" for kind in control.expect) if control else ""
     what = control.what if control else "none"
-    name = f"[`{scenario.name}`]({path_of(scenario.name).parent.name}/{scenario.name}.toml)"
+    name = f"[`{scenario.name}`]({folder}{scenario.name}.toml)"
     return f"| {name}: {scenario.title} | {scenario.property} | {sets} | {what} | {expected} |"

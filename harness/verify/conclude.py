@@ -8,10 +8,12 @@ from typing import Any, Final
 
 from harness.model.contract.contract import SENTINEL
 from harness.model.facts import FactKind, Stop
-from harness.model.finding import Finding, Kind
+from harness.model.finding import Finding, Kind, kind_of
 from harness.model.outcome import JAVA_CLIENTS, LIBRDKAFKA
+from harness.model.plugin import active
 from harness.model.scenario.scenario import JAVA, STREAMS
 from harness.model.verdict import Doubt, Status, Verdict
+from harness.verify import plugins
 from harness.verify.availability import figures
 from harness.verify.checks.admin_operations import AdminReport, judged
 from harness.verify.checks.recovery import from_documents
@@ -61,7 +63,8 @@ _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseResults:
     """Everything known about one case. runs: from the checks; failed: checks that failed, by name; admins:
-    operations of admins and what nodes reported of them; below_log_start: see `read_back`."""
+    operations of admins and what nodes reported of them; below_log_start: see `read_back`; of_checks: doubts that
+    checks declare."""
 
     case: Case
     runs: Sequence[Mapping[str, Any]]
@@ -70,6 +73,7 @@ class CaseResults:
     admins: AdminReport = field(default_factory=AdminReport)
     tier: Tier = field(default_factory=Tier)
     below_log_start: Mapping[str, int] = field(default_factory=dict)
+    of_checks: Sequence[Doubt] = ()
 
 
 def conclude(known: CaseResults) -> Verdict:
@@ -87,6 +91,7 @@ def conclude(known: CaseResults) -> Verdict:
         *of_records,
     )
     doubts = [*doubts_of(case, known.counts, known.runs, known.failed), *operations.doubts, *seam.doubts]
+    doubts += [*known.of_checks, *plugins.doubts(case)]
     doubts += holes(case, [*orphaned(case, known.tier), *deleted(case, known.tier)])
     lost, excused = _losses(reported)
     promised = known.counts.total("promised")
@@ -168,7 +173,7 @@ def status_of(findings: Sequence[Finding], doubts: Sequence[Doubt]) -> Status:
 def _finding(run: Mapping[str, Any], case: Case, tier: Tier) -> Finding:
     one_stream = run["stream_min"] is not None and run["stream_min"] == run["stream_max"] and run["stream_min"] >= 0
     return Finding(
-        kind=Kind(run["kind"]),
+        kind=kind_of(run["kind"]),
         topic=run["topic"],
         topic_id=run["topic_id"],
         partition=run["partition"],
@@ -183,7 +188,7 @@ def _finding(run: Mapping[str, Any], case: Case, tier: Tier) -> Finding:
         step=step_at(case.steps, run["returned_first_ns"]),
         reader=run["reader"],
         detail="; ".join(words for words in (seen(run), _in_tier(run, case, tier)) if words),
-        contract=promise(run["kind"], run["topic"], run["producer"], case.contract, run["reason"]),
+        contract=promise(kind_of(run["kind"]), run["topic"], run["producer"], case.contract, run["reason"]),
         excused_by=run["excused_by"],
         explained_by=run["explained_by"],
     )
@@ -207,7 +212,7 @@ def _not_listed(runs: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
         figures[2:] = run["all_runs"], run["all_records"]
     return tuple(
         Finding(
-            kind=Kind(kind),
+            kind=kind_of(kind),
             count=records - records_listed,
             detail=f"{runs_all - runs_listed} more ranges of offsets; findings.parquet has every record",
             excused_by=excused,
@@ -232,6 +237,7 @@ def _notes(known: CaseResults) -> list[str]:
     case, runs = known.case, known.runs
     notes = list(case.run.get("notes") or [])
     notes += returned_by_design(case)
+    notes += plugins.notes(case)
     for kind in NOTED:
         if noted := [run for run in runs if run["kind"] == kind]:
             places = sorted({f"{run['topic']}/{run['partition']}" for run in noted})
@@ -252,6 +258,7 @@ def _facts(known: CaseResults) -> dict[str, Any]:
         "release": case.manifest.get("release"),
         "starts_on": case.manifest.get("starts_on"),
         "seed": case.manifest.get("seed"),
+        **({"plugins": [plugin.as_dict() for plugin in active()]} if active() else {}),
         "negative_control": case.run.get("negative_control"),
         "complete": case.complete,
         "records": {k: counts.total(k) for k in ("attempted", "acked", "promised", "refused", "unknown")},

@@ -9,6 +9,7 @@ from typing import Any, Final
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Kind
 from harness.model.history.changes import Problem, ProblemKind
+from harness.model.plugin import active
 from harness.model.verdict import Doubt
 from harness.verify.checks import tier_coverage, tls
 from harness.verify.checks.commit_regressed import asks_for_groups, never_decided
@@ -71,10 +72,12 @@ def _lookups(counts: Counts) -> Iterator[Doubt]:
 
 
 def _failed_checks(failed: Mapping[str, str]) -> Iterator[Doubt]:
+    owners = {name: f"the plugin {p.name}" for p in active() for name in (*p.queries, *p.checks)}
     for name, error in failed.items():
+        owner = owners.get(name, "the harness")
         yield Doubt(
             f"{DoubtName.CHECK_FAILED}:{name}",
-            f"the check {name} failed and proves nothing ({error}); please report it as a defect of the harness",
+            f"the check {name} failed and proves nothing ({error}); please report it as a defect of {owner}",
         )
 
 

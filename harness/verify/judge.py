@@ -18,7 +18,6 @@ from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
 from harness.model.scratch import scratch
 from harness.model.verdict import Verdict
-from harness.verify.checks import CHECKS, Check
 from harness.verify.checks.admin_operations import AdminReport, operations_of
 from harness.verify.checks.tier_state import Tier
 from harness.verify.conclude import CaseResults, conclude
@@ -29,13 +28,15 @@ from harness.verify.engine.findings_table import write_records
 from harness.verify.engine.inputs import Inputs, side_by_side
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, prepare
-from harness.verify.engine.rows import union
+from harness.verify.engine.rows import NOT_FINDINGS, in_form, union
 from harness.verify.engine.runs import collected, runs_of
 from harness.verify.engine.session import open_session
 from harness.verify.engine.tables import BUNDLE, Frames, read_tables
 from harness.verify.excuses.client_faults import attributed
 from harness.verify.excuses.excuses import excused
+from harness.verify.promise import Clause, declared
 from harness.verify.read_back import below_log_start
+from harness.verify.registry import Ask, clauses_of_checks, doubts_of_checks, in_one_line, queries
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -98,6 +99,7 @@ def judge_tables(
         none_below: list[dict[str, int]] = [{} for _ in cases]
         below = _collected(lambda: below_log_start(inputs.drill), none_below, "deletions", failed)
         tiers = _collected(lambda: inputs.tiers, [Tier() for _ in cases], "tier", failed)
+    said = doubts_of_checks(cases, failed)
     by_bundle: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for run in runs:
         by_bundle[run[BUNDLE]].append(run)
@@ -111,6 +113,7 @@ def judge_tables(
                 admins=admins[n],
                 tier=tiers[n],
                 below_log_start=below[n],
+                of_checks=said[n],
             )
         )
         for n, case in enumerate(cases)
@@ -124,7 +127,7 @@ def _collected(rows: Callable[[], list[T]], none: list[T], what: str, failed: di
         return rows()
     except Exception as error:  # after any error here the checks are still valid
         log.exception("the rows of %s could not be read", what)
-        failed[what] = _in_one_line(error)
+        failed[what] = in_one_line(error)
         return none
 
 
@@ -143,19 +146,19 @@ def _checked(inputs: Inputs, pool: Executor, failed: dict[str, str], progress: P
     Each check is computed separately and its plan is cut off: Spark takes minutes to plan twenty checks as one query.
     """
 
-    def rows_of(name: str, check: Check) -> DataFrame | None:
+    def rows_of(name: str, ask: Ask) -> DataFrame | None:
         progress(f"checking {name}")
-        rows = kept(check(inputs))
+        rows = kept(in_form(ask(inputs)))
         return None if rows.isEmpty() else rows
 
-    checking = {name: pool.submit(rows_of, name, check) for name, check in CHECKS.items()}
+    checking = {name: pool.submit(rows_of, name, ask) for name, ask in queries().items()}
     found: dict[str, DataFrame] = {}
     for name, checked in checking.items():
         try:
             rows = checked.result()
         except Exception as error:  # after any error here the other checks are still valid
             log.exception("check %s failed", name)
-            failed[name] = _in_one_line(error)
+            failed[name] = in_one_line(error)
             continue
         if rows is not None:
             found[name] = rows
@@ -168,24 +171,26 @@ def _deduplicated(
     if not of_check:
         return None, []
     try:
-        rows = deduplicated_rows(union(list(of_check.values())), given)
-        return rows, collected(runs_of(rows))
+        rows = deduplicated_rows(union(list(of_check.values())), given, clauses_of_checks(given.cases, failed))
+        return rows, _of_known_kinds(collected(runs_of(rows)), failed)
     except Exception as error:  # the checks succeeded, so the combination failed
         log.exception("the findings could not be put together")
-        failed["deduplicate"] = f"the findings could not be put together: {_in_one_line(error)}"
+        failed["deduplicate"] = f"the findings could not be put together: {in_one_line(error)}"
         return None, []
 
 
-def deduplicated_rows(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Rows of all checks as the verdict reports them: joined with their sends, excused or not, each defect once."""
+def _of_known_kinds(runs: list[dict[str, Any]], failed: dict[str, str]) -> list[dict[str, Any]]:
+    """The ranges without those of a kind that no check introduces, which nothing could be said about."""
+    known = {*NOT_FINDINGS, *(kind for check in declared().values() for kind in check.kinds)}
+    for kind in sorted({str(run["kind"]) for run in runs} - known):
+        failed[kind] = "a check reported findings of this kind, and none introduces it in its `kinds`"
+    return [run for run in runs if run["kind"] in known]
+
+
+def deduplicated_rows(rows: DataFrame, given: Prepared, more: Sequence[Clause] = ()) -> DataFrame:
+    """Rows of all checks as the verdict reports them: joined with their sends, excused or not, each defect once.
+
+    more: the clauses of excuses that checks declare."""
     named = kept(reclassify_aborted(with_sends(kept(rows), given)))
-    reported = kept(attributed(excused(named, given), given))
+    reported = kept(attributed(excused(named, given, more), given))
     return kept(once_for_all_readers(deduplicate(reported)))
-
-
-def _in_one_line(error: Exception) -> str:
-    """An exception as one line. The first line of a Java exception names only our call; the last cause is the useful
-    one."""
-    said = str(error).splitlines() or [""]
-    causes = [line.removeprefix("Caused by").lstrip(": ") for line in said if line.startswith((": ", "Caused by: "))]
-    return f"{type(error).__name__}: {causes[-1] if causes else said[0]}"[:300]

@@ -298,8 +298,10 @@ def test_a_failing_check_is_a_doubt_and_the_others_still_count(
     def broken(_: object) -> Any:
         raise KeyError("no such column")
 
+    lost = judging.queries()["lost"]
+
     def broken_when_it_runs(inputs: Any) -> Any:
-        rows = judging.CHECKS["lost"](inputs)
+        rows = lost(inputs)
         return rows.withColumn("offset", rows["kind"].cast("bigint") + rows["offset"])
 
     def broken_in_java(_: object) -> Any:
@@ -307,12 +309,12 @@ def test_a_failing_check_is_a_doubt_and_the_others_still_count(
         return spark._jvm.java.lang.Integer.parseInt("nine")
 
     checks = {
-        "lost": judging.CHECKS["lost"],
+        "lost": lost,
         "asked": broken,
         "run": broken_when_it_runs,
         "java": broken_in_java,
     }
-    monkeypatch.setattr(judging, "CHECKS", checks)
+    monkeypatch.setattr(judging, "queries", lambda: checks)
     history = History("AAA").build()
     history.drop("observations", kind="drain", offset=1)
     (verdict,) = verdicts(spark, [history])
@@ -335,7 +337,7 @@ def test_a_failing_input_is_a_doubt_for_each_check_that_needs_it(
     history.drop("observations", kind="drain", offset=1)
     (verdict,) = verdicts(spark, [history])
     assert [f.kind.value for f in verdict.findings if f.condemns] == ["lost"]
-    needy = ["vanished", "conflicting", "skipped_read", "replica_divergence"]
+    needy = ["conflicting", "replica_divergence", "skipped_read", "vanished"]
     assert [doubt.name for doubt in verdict.doubts] == [f"check_failed:{name}" for name in needy]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
 from itertools import groupby
 from pathlib import Path
@@ -32,13 +33,18 @@ def render() -> str:
     """The text of CATALOGUE.md: for each folder a table of faults, and one of other steps."""
     parts = [_HEAD]
     for folder, kinds in groupby(registry.KINDS, key=registry.folder_of):
-        found = list(kinds)
-        parts.append(f"\n## {folder}\n")
-        if faults := [kind for kind in found if is_disturbance(kind)]:
-            columns = ("fault", "what it breaks", "facts", "needs", "proof of its effect", "arguments")
-            parts.append(_table(columns, faults))
-        if others := [kind for kind in found if not is_disturbance(kind)]:
-            parts.append(_table(("step", "what it does", "facts", "needs", "arguments"), others))
+        parts.append(f"\n## {folder}\n{tables(list(kinds))}")
+    return "".join(parts)
+
+
+def tables(kinds: Sequence[type[Kind]]) -> str:
+    """A table of the faults among some kinds, and one of the other steps."""
+    parts = []
+    if faults := [kind for kind in kinds if is_disturbance(kind)]:
+        columns = ("fault", "what it breaks", "facts", "needs", "proof of its effect", "arguments")
+        parts.append(_table(columns, faults))
+    if others := [kind for kind in kinds if not is_disturbance(kind)]:
+        parts.append(_table(("step", "what it does", "facts", "needs", "arguments"), others))
     return "".join(parts)
 
 

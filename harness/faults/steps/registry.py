@@ -1,7 +1,7 @@
 """All kinds of steps by their word in scenario files; builds steps, and refuses what cannot be built.
 
 There is no list of kinds to keep: a class that declares a `do` is a kind of step (`step.Kind`), and importing this
-module imports every module of harness/faults.
+module imports every module of harness/faults. Kinds of plugins are known while `with_kinds` is open.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import typing
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Final, get_args, get_origin, get_type_hints
 
@@ -49,9 +50,10 @@ class WaitEffect(Kind):
 
 def build_step(step: Step, where: str = "") -> Kind:
     """The executable step; BadInput on an unknown kind, an unknown argument or one of the wrong type."""
-    kind = BY_NAME.get(step.do)
+    known = {**BY_NAME, **_OF_PLUGINS}
+    kind = known.get(step.do)
     if kind is None:
-        raise BadInput(f"{where}step {step.name}: no kind of step is called {step.do!r}{hint(step.do, BY_NAME)}")
+        raise BadInput(f"{where}step {step.name}: no kind of step is called {step.do!r}{hint(step.do, known)}")
     return typing.cast(Kind, build(kind, step.args, f"{where}step {step.name} ({step.do})"))
 
 
@@ -149,11 +151,29 @@ def _discover() -> tuple[type[Kind], ...]:
     return tuple(sorted(found, key=lambda kind: (folder_of(kind), kind.do)))
 
 
+@contextmanager
+def with_kinds(kinds: Iterable[type[Kind]]) -> Iterator[None]:
+    """The kinds of plugins may be used inside."""
+    added = {kind.do: kind for kind in kinds}
+    _OF_PLUGINS.update(added)
+    try:
+        yield
+    finally:
+        for do in added:
+            del _OF_PLUGINS[do]
+
+
+def all_kinds() -> tuple[type[Kind], ...]:
+    """The built-in kinds by folder and word, and then those of plugins."""
+    return (*KINDS, *_OF_PLUGINS.values())
+
+
 def folder_of(kind: type[Kind]) -> str:
-    """The folder of harness/faults that declares a kind: "nodes", "network", ..."""
+    """The folder that declares a kind: "nodes", "network", ..., or "faults" for one of a plugin."""
     return kind.__module__.split(".")[-2]
 
 
 # At the end of the file: modules that are imported here import the names above.
 KINDS: Final = _discover()
 BY_NAME: Final[Mapping[str, type[Kind]]] = {kind.do: kind for kind in KINDS}
+_OF_PLUGINS: Final[dict[str, type[Kind]]] = {}

@@ -139,6 +139,13 @@ def registered() -> Mapping[str, type[Kind]]:
     return _REGISTERED
 
 
+def unregister(package: str) -> None:
+    """Forgets the kinds that modules of a package declared, which are no longer used."""
+    for do, kind in list(_REGISTERED.items()):
+        if kind.__module__.startswith(f"{package}."):
+            del _REGISTERED[do]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Fault(Kind, ABC):
     """Breaks something until it is healed: by a `heal` step, after `for_s` seconds, or after the last step."""

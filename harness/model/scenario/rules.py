@@ -13,7 +13,7 @@ from harness.model.contract.promises import EVENTS
 from harness.model.entities import REPLICAS as REPLICAS_OF_ADMINS
 from harness.model.entities import WORKS
 from harness.model.errors import BadInput
-from harness.model.finding import Kind
+from harness.model.finding import kinds
 from harness.model.scenario import tier_rules
 from harness.model.scenario.scenario import (
     BY_ITSELF,
@@ -420,11 +420,11 @@ def _regression(known: Regression, where: str) -> None:
                 raise BadInput(f"{where}: {key}: {version!r} is no version of Kafka; give one such as 3.9.0")
 
 
-def _expected(kinds: tuple[str, ...], where: str) -> None:
-    if not kinds:
+def _expected(names: tuple[str, ...], where: str) -> None:
+    if not names:
         raise BadInput(f"{where}: expect is empty; name the kinds of findings that are expected")
-    for kind in kinds:
-        _one_of(kind, tuple(k.value for k in Kind), where, "expect")
+    for name in names:
+        _one_of(name, tuple(kind.value for kind in kinds()), where, "expect")
 
 
 def partition_of(text: str, topics: dict[str, Topic], where: str = "") -> list[tuple[str, int]]:

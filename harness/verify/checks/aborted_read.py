@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -10,6 +12,7 @@ from harness.model.outcome import TxnOutcome
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import RECORD
+from harness.verify.promise import Check, Introduced, span
 
 
 def aborted_read(drill: Drill) -> DataFrame:
@@ -17,3 +20,20 @@ def aborted_read(drill: Drill) -> DataFrame:
     are reclassified in `deduplicate.reclassify_aborted`."""
     aborted = drill.sent.where(F.col("txn") == TxnOutcome.ABORTED.value).select(*RECORD, "txn_id")
     return found(drill.read.where("rc AND intact").join(aborted, RECORD), Kind.ABORTED_READ, "drain", other="txn_id")
+
+
+CHECK: Final = Check(
+    promise="A read_committed reader receives no record of an aborted transaction.",
+    kinds={
+        Kind.ABORTED_READ: Introduced(
+            promise="read_committed returns no record of an aborted transaction (KIP-98)", rank=40
+        )
+    },
+    seen={
+        (Kind.ABORTED_READ, "drain"): lambda run: (
+            f"read_committed returned it, and its {span(run, 'transaction')} was aborted"
+        ),
+        (Kind.ABORTED_READ, "reader"): "a read_committed reader received it, and its transaction was aborted",
+    },
+    queries={"aborted_read": aborted_read},
+)

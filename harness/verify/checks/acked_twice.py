@@ -19,6 +19,7 @@ from harness.verify.engine.kept import kept, of_same_bundles
 from harness.verify.engine.prepared import at_place, is_client, is_own_client
 from harness.verify.engine.rows import AckedTwice, found, union
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
+from harness.verify.promise import Check
 
 _AT: Final = [*PLACE, "offset"]
 _ACK: Final = [*RECORD, *PLACE[1:], "offset", "returned_ns"]
@@ -80,3 +81,15 @@ def _shown(drill: Drill, acked: DataFrame) -> DataFrame:
     read = of_same_bundles(given.observations, acked).where(given.drained)
     read = read.select(*keys).join(acked.select(*keys), keys, "left_semi")
     return read.distinct().withColumn("shown", F.lit(True))
+
+
+CHECK: Final = Check(
+    promise="No two records are acknowledged at one offset.",
+    seen={
+        (Kind.CONFLICTING, AckedTwice.PROVEN): lambda run: (
+            f"it is missing, and another record was acknowledged at its offset, too; acknowledgements named the offset "
+            f"for up to {run['other_last']} records"
+        ),
+    },
+    queries={"acked_twice": acked_twice},
+)

@@ -14,13 +14,14 @@ from typing import Any, Final
 from harness.model.doubt_names import DoubtName, floor_of
 from harness.model.entities import Legal, Operation, Sort, legal
 from harness.model.errors import BadEvidence
-from harness.model.finding import Finding, Kind
+from harness.model.finding import Finding, FindingKind, Kind
 from harness.model.outcome import Outcome
 from harness.model.verdict import Doubt
 from harness.verify.engine.case import FINAL_PHASES, Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.steps import step_at
 from harness.verify.engine.tables import BUNDLE
+from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 
 ROWS_MAX: Final = 1_000_000  # over all bundles; a run of an hour leaves about a tenth of that
@@ -231,7 +232,7 @@ def _acked(op: Operation) -> bool:
 
 def _listed(findings: Sequence[Finding]) -> list[Finding]:
     """At most LISTED_MAX findings of each kind, and one more with the number of the others."""
-    by_kind: dict[Kind, list[Finding]] = defaultdict(list)
+    by_kind: dict[FindingKind, list[Finding]] = defaultdict(list)
     for finding in findings:
         by_kind[finding.kind].append(finding)
     listed: list[Finding] = []
@@ -297,3 +298,20 @@ def _not_reported(case: Case, reported: AdminReport) -> Iterator[Doubt]:
     for node, entities in sorted(silent.items()):
         verb = f"{node} reported" if node == _NO_NODE else f"{node} did not report"
         yield Doubt(DoubtName.ADMIN_UNSEEN, f"at the end {verb} {entities} entities that admins changed")
+
+
+CHECK: Final = Check(
+    promise="The metadata of every node has the results of acknowledged admin operations, and nothing else.",
+    kinds={
+        Kind.ADMIN_LOST: Introduced(
+            promise="the result of an acknowledged admin operation stays in the metadata log (KIP-500)"
+        ),
+        Kind.ADMIN_RESURRECTED: Introduced(
+            promise="what an acknowledged admin operation deleted stays deleted until it is created again (KIP-500)"
+        ),
+        Kind.ADMIN_PHANTOM: Introduced(promise="the metadata contains what was requested, and nothing else"),
+        Kind.METADATA_DIVERGENCE: Introduced(
+            promise="every node learns the metadata that the controllers committed, and reports it (KIP-500)"
+        ),
+    },
+)

@@ -17,6 +17,7 @@ from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import BUNDLE, RECORD, frame
+from harness.verify.promise import Check, Introduced, Run
 
 # An unanswered commit may be executed late, by a broker that had not read the request yet.
 _LATE_NS: Final = 60 * 10**9
@@ -229,3 +230,26 @@ def _topic_ids(given: Prepared) -> DataFrame:
     """Topic ids by name, because coordinators know topics only by name."""
     ids = given.offset_commits.groupBy(BUNDLE, "topic").agg(F.max("topic_id").alias("topic_id"))
     return F.broadcast(ids)
+
+
+def _last_commit(run: Run) -> str:
+    last = run["other_last"]
+    return "no commit was acknowledged" if last is None else f"its last acknowledged commit was {last}"
+
+
+CHECK: Final = Check(
+    promise="The offset of a group is that of its last acknowledged commit.",
+    kinds={Kind.COMMIT_REGRESSED: Introduced(promise="an acknowledged commit stays until a later commit replaces it")},
+    seen={
+        (Kind.COMMIT_REGRESSED, "behind"): lambda run: f"the group's offset is too low: {_last_commit(run)}",
+        (Kind.COMMIT_REGRESSED, "nobody"): lambda run: f"no commit had this offset; {_last_commit(run)}",
+        (Kind.COMMIT_REGRESSED, "deleted"): lambda run: (
+            f"the group was deleted with its offsets, and has offset {run['offset_first']} again"
+        ),
+        (Kind.COMMIT_REGRESSED, "gone"): lambda run: f"the group has no offset; {_last_commit(run)}",
+        (Kind.TORN_TRANSACTION, "offsets"): (
+            "the records and the offsets of one transaction had different outcomes, so the group's offset is wrong"
+        ),
+    },
+    queries={"commit_regressed": commit_regressed},
+)

@@ -21,6 +21,7 @@ from harness.verify.engine.rows import found
 from harness.verify.engine.steps import facts_in
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 from harness.verify.excuses.clock_skew import without_wrong_clocks, wrong_clocks
+from harness.verify.promise import Check, Introduced, span
 
 _DECLARED: Final[Columns] = {"topic": "string", "declared": "string"}
 
@@ -138,3 +139,34 @@ def wrong_timestamp_type(given: Prepared) -> DataFrame:
     rows = rows.where("timestamp_type != declared").groupBy(*PLACE, "base_offset").agg(F.min("broker").alias("broker"))
     reader = F.concat(F.lit("broker "), F.col("broker").cast("string"))
     return found(rows, Kind.CORRUPT, "timestamp_type", offset="base_offset", reader=reader)
+
+
+CHECK: Final = Check(
+    promise="A record is returned as it was sent.",
+    kinds={Kind.CORRUPT: Introduced(promise="a record is returned as it was sent, or not at all", rank=10)},
+    seen={
+        (Kind.CORRUPT, "payload"): "the payload's checksum does not match",
+        (Kind.CORRUPT, "timestamp"): lambda run: (
+            f"its timestamp is outside the time from its send to its acknowledgement: {span(run, 'timestamp')} ms"
+        ),
+        (Kind.CORRUPT, "timestamp_type"): (
+            "its batch on disk has another timestamp type than the topic's message.timestamp.type"
+        ),
+        (Kind.CORRUPT, "time_reported"): lambda run: (
+            f"its timestamp is not the one that the client set or the leader reported: {span(run, 'timestamp')} ms"
+        ),
+        (Kind.CORRUPT, "time_back"): lambda run: (
+            f"its batch is older than a batch before it in the log, which has {span(run, 'timestamp')} ms"
+        ),
+        (Kind.CORRUPT, "codec"): "its batch on disk has another codec than the topic's compression.type",
+    },
+    # A record with another defect may well have another record's timestamp, so every other finding is reported first.
+    finer={"timestamp": 500, "timestamp_type": 501, "codec": 502, "time_reported": 503, "time_back": 504},
+    queries={
+        "corrupt": corrupt,
+        "timestamps": ill_timed_records,
+        "timestamp_types": wrong_timestamp_type,
+        "log_times": time_back,
+        "codecs": wrong_codec,
+    },
+)

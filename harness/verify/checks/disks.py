@@ -22,6 +22,7 @@ from harness.verify.engine.rows import found, union
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
 from harness.verify.excuses.config_history import compacted_until
 from harness.verify.excuses.retention import may_delete
+from harness.verify.promise import Check
 
 # A damaged header may claim any range, so at most this many of its offsets are reported.
 _NAMED_MAX: Final = 10_000
@@ -156,3 +157,23 @@ def _copies(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
                 end = min(p["high_watermark"], log["log_end"])
                 place = (p["topic"], p["topic_id"], p["partition"])
                 yield number, *place, log["broker"], log["log_start"], end, moving
+
+
+CHECK: Final = Check(
+    promise="Every in-sync replica has the same batches on its disk.",
+    seen={
+        (Kind.REPLICA_DIVERGENCE, "batch_differs"): (
+            "the batch at this offset differs between the disks of the replicas"
+        ),
+        (Kind.REPLICA_DIVERGENCE, "batch_missing"): (
+            "the batch is below the high watermark and not on the disk of every replica"
+        ),
+        (Kind.REPLICA_DIVERGENCE, "batch_crc"): "the batch on this broker's disk fails its CRC",
+        (Kind.REPLICA_DIVERGENCE, "hole"): (
+            "the offset is in no batch on this broker's disk, and another broker has it"
+        ),
+    },
+    # Readers show best what differs. Of the batches, a damaged one may differ, and a missing one leaves a hole.
+    finer={"batch_crc": 1, "batch_differs": 2, "batch_missing": 3, "hole": 4},
+    queries={"disks": disks},
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -9,6 +11,7 @@ from harness.model.finding import Kind
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import PLACE, RECORD
+from harness.verify.promise import Check, Introduced, Settings, by_idempotence, span
 
 
 def duplicated(drill: Drill) -> DataFrame:
@@ -17,3 +20,17 @@ def duplicated(drill: Drill) -> DataFrame:
     copies = Window.partitionBy(*RECORD, *PLACE[1:])
     rows = drill.read.withColumn("first", F.min("offset").over(copies)).where("offset > first AND stream >= 0")
     return found(rows, Kind.DUPLICATED, reader=None, other="first")
+
+
+def _once(settings: Settings) -> str:
+    return f"{by_idempotence(settings)} writes each record once on a partition (KIP-98)"
+
+
+CHECK: Final = Check(
+    promise="A record is in its partition once.",
+    kinds={Kind.DUPLICATED: Introduced(promise=_once, rank=60)},
+    seen={
+        (Kind.DUPLICATED, ""): lambda run: f"this is a second copy; the first copy is at {span(run, 'offset')}",
+    },
+    queries={"duplicated": duplicated},
+)

@@ -7,6 +7,8 @@ retention, compaction or DeleteRecords may have removed records of them.
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -16,6 +18,7 @@ from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import BUNDLE, PLACE, is_drain
 from harness.verify.excuses.retention import topics_that_keep_all
+from harness.verify.promise import Check, Introduced, span
 
 
 def epoch_lookup(given: Prepared) -> DataFrame:
@@ -42,3 +45,31 @@ def epoch_lookup(given: Prepared) -> DataFrame:
     rows = rows.withColumn("other", other)
     once = rows.groupBy(*PLACE, "offset", "reason").agg(F.min("other").alias("other"))
     return found(once, Kind.EPOCH_LOOKUP, F.col("reason"), reader=F.lit("leader"))
+
+
+CHECK: Final = Check(
+    promise="A leader knows where each leader epoch of its log ended.",
+    kinds={
+        Kind.EPOCH_LOOKUP: Introduced(
+            promise=(
+                "a leader knows where each leader epoch of its log ended, on disk or in the remote tier (KIP-101, "
+                "KIP-405)"
+            )
+        )
+    },
+    seen={
+        (Kind.EPOCH_LOOKUP, "short"): lambda run: (
+            f"the leader answered that the epoch of this record ended before it, at {span(run, 'offset')}"
+        ),
+        (Kind.EPOCH_LOOKUP, "beyond"): lambda run: (
+            f"the leader answered that an earlier epoch ended after this record, at {span(run, 'offset')}"
+        ),
+        (Kind.EPOCH_LOOKUP, "older"): lambda run: (
+            f"the record has leader {span(run, 'epoch')}; the leader was asked for it and named an older epoch"
+        ),
+        (Kind.EPOCH_LOOKUP, "none"): lambda run: (
+            f"the record has leader {span(run, 'epoch')}; the leader was asked for it and named no epoch"
+        ),
+    },
+    queries={"epoch_lookup": epoch_lookup},
+)

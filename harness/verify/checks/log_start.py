@@ -27,6 +27,7 @@ from harness.verify.engine.rows import UNJUDGED, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_drain
 from harness.verify.excuses.config_history import compacted_until
 from harness.verify.excuses.retention import Limits, limits_of
+from harness.verify.promise import Check, Introduced, Settings, span
 
 # The clock of the broker and ours are those of one machine, but ours is monotonic: allowed difference.
 _CLOCKS_MS: Final = 500
@@ -232,3 +233,23 @@ def beyond_log(case: Case) -> list[dict[str, Any]]:
         for log in p["logs"]
         if log["log_start"] > max(p["high_watermark"], 0)
     ]
+
+
+def _only_by_settings(settings: Settings) -> str:
+    topic, said = settings.topic, "only retention by size or time, DeleteRecords and deletion move the start of a log"
+    if topic is None:
+        return said
+    declared = {"retention.ms": topic.retention_ms, "retention.bytes": topic.retention_bytes}
+    return f"{said} ({', '.join(f'{key}={settings.over_time(key, value)}' for key, value in declared.items())})"
+
+
+CHECK: Final = Check(
+    promise="The start of a log moves only as far as retention, DeleteRecords and deletion permit.",
+    kinds={Kind.LOG_START: Introduced(promise=_only_by_settings, rank=50)},
+    seen={
+        (Kind.LOG_START, "replica"): lambda run: (
+            f"the log starts at {span(run, 'offset')}, further than retention, DeleteRecords and deletion permit"
+        ),
+    },
+    queries={"log_start": log_start},
+)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.contract.contract import MIN_INSYNC
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.verify.engine.bucket_rows import Drill
@@ -12,6 +15,7 @@ from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place
 from harness.verify.engine.rows import NOT_READ, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.promise import Check, Introduced, Settings
 
 
 def lost(drill: Drill) -> DataFrame:
@@ -88,3 +92,37 @@ def _kept_since(given: Prepared, missing: DataFrame) -> DataFrame:
     acked = given.ledger.where(F.col("outcome") == Outcome.ACKED.value)
     kept = acked.join(F.broadcast(cut), PLACE).where("offset >= log_start - 1")
     return kept.groupBy(*PLACE).agg(F.min("returned_ns").alias("kept_since_ns"))
+
+
+def _acks_keep(settings: Settings) -> str:
+    """The promise of the declared acks, with the losses that the topic's settings permit."""
+    topic, acks = settings.topic, settings.producer.acks if settings.producer else "all"
+    least = topic and settings.over_time(MIN_INSYNC, topic.min_insync_replicas)
+    in_sync = f" with {MIN_INSYNC}={least}" if topic and acks == "all" else ""
+    clean = " and no unclean election" if topic and not topic.unclean_election else ""
+    if acks == "0":
+        return "acks=0 promises nothing, and no excuse covers this loss"
+    limits = [
+        *(["those at or above the log end of the next leader after a leader change"] if acks == "1" else []),
+        *(["those that an unclean election may lose"] if topic and topic.unclean_election else []),
+    ]
+    unless = f", except {' and '.join(limits)}" if limits else ""
+    return f"acks={acks}{in_sync}{clean} keeps every acknowledged record{unless}"
+
+
+CHECK: Final = Check(
+    promise="A record that was acknowledged as its contract requires is in the log after healing.",
+    kinds={Kind.LOST: Introduced(promise=_acks_keep, rank=70)},
+    seen={
+        (Kind.LOST, "passed"): ("the read after healing passed its place, and no reader of that isolation received it"),
+        (Kind.LOST, "topic_gone"): (
+            "another topic has the name now, and no declared step deleted the topic that the record was sent to"
+        ),
+        (Kind.LOST, "compacted"): "the read after healing passed its place without returning it",
+        (Kind.LOST, "uncommitted_only"): (
+            "read_committed passed its offset without returning it; read_uncommitted returns it"
+        ),
+        (Kind.LOST, "beyond_every_log"): "the log of every replica ends at or below its offset",
+    },
+    queries={"lost": lost, "beyond_every_log": beyond_every_log},
+)

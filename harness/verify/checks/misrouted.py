@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -10,6 +12,7 @@ from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
 from harness.verify.excuses.topics_deleted import in_progress
+from harness.verify.promise import Check, Introduced, span
 
 
 def misrouted(drill: Drill) -> DataFrame:
@@ -21,3 +24,15 @@ def misrouted(drill: Drill) -> DataFrame:
     here = in_progress(drill.sent).select(*RECORD, "topic", "partition")
     rows = rows.join(here, [*RECORD, "topic", "partition"], "left_anti")
     return found(rows.where(drill.given.complete), Kind.MISROUTED, other="home_partition")
+
+
+CHECK: Final = Check(
+    promise="A record is in the partition that it was sent to, and in no other.",
+    kinds={
+        Kind.MISROUTED: Introduced(promise="a record is in the partition that it was sent to, and in no other", rank=20)
+    },
+    seen={
+        (Kind.MISROUTED, ""): lambda run: f"it was sent to {span(run, 'partition')} of this topic or of another one",
+    },
+    queries={"misrouted": misrouted},
+)

@@ -7,6 +7,8 @@ records of them.
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -16,6 +18,7 @@ from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import BUNDLE, PLACE, is_drain
 from harness.verify.excuses.retention import topics_that_keep_all
+from harness.verify.promise import Check, Introduced, span
 
 _ASKED = [*PLACE, "time_ms"]
 
@@ -64,3 +67,30 @@ def _first_since(lookups: DataFrame, there: DataFrame) -> DataFrame:
 def _once(rows: DataFrame) -> DataFrame:
     """One row for each answer: several times may have the same answer."""
     return rows.groupBy(*PLACE, "offset", "reason").agg(F.min("other").alias("other"))
+
+
+CHECK: Final = Check(
+    promise="A leader finds the first record of a time or later.",
+    kinds={
+        Kind.OFFSET_LOOKUP: Introduced(
+            promise=(
+                "a leader finds the first record of a time or later, on disk or in the remote tier (KIP-79, KIP-405)"
+            )
+        )
+    },
+    seen={
+        (Kind.OFFSET_LOOKUP, "late"): lambda run: (
+            f"it is the first record of the requested time or later, and the leader answered {span(run, 'offset')}"
+        ),
+        (Kind.OFFSET_LOOKUP, "none"): (
+            "it is the first record of the requested time or later, and the leader answered that there is none"
+        ),
+        (Kind.OFFSET_LOOKUP, "early"): lambda run: (
+            f"the leader answered with it, and it is older than the requested time, {span(run, 'timestamp')} ms"
+        ),
+        (Kind.OFFSET_LOOKUP, "time"): lambda run: (
+            f"the leader answered with it and with another timestamp than it has, {span(run, 'timestamp')} ms"
+        ),
+    },
+    queries={"offset_lookup": offset_lookup},
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -10,6 +12,7 @@ from harness.model.outcome import Outcome
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import BUNDLE, RECORD
+from harness.verify.promise import Check, Introduced
 
 
 def phantom(drill: Drill) -> DataFrame:
@@ -25,3 +28,14 @@ def phantom(drill: Drill) -> DataFrame:
     turned_down = drill.sent.where(F.col("outcome") == Outcome.REFUSED.value).select(*RECORD)
     refused = intact.join(turned_down, RECORD, "left_semi")
     return found(never, Kind.PHANTOM, "never_sent").unionByName(found(refused, Kind.PHANTOM, "refused"))
+
+
+CHECK: Final = Check(
+    promise="A log contains what producers sent, and nothing else.",
+    kinds={Kind.PHANTOM: Introduced(promise="a log contains what producers sent, and nothing else", rank=30)},
+    seen={
+        (Kind.PHANTOM, "never_sent"): "no producer reserved or sent this sequence number",
+        (Kind.PHANTOM, "refused"): "its send was refused, so that no log may contain it",
+    },
+    queries={"phantom": phantom},
+)

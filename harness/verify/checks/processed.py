@@ -17,6 +17,7 @@ from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place, is_own_client
 from harness.verify.engine.rows import UNPROCESSED, found, union
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_committed, is_drain
+from harness.verify.promise import Check, place_in, span
 
 _BY: Final = [BUNDLE, "processor"]
 _INPUT: Final = [*_BY, "topic", "topic_id", "partition", "offset"]
@@ -154,3 +155,27 @@ def _reported(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             if at.get("stable") is not False:
                 carried = processor.commits == "transaction"
                 yield number, processor.processor, *place_of(row), at.get("offset") or 0, carried
+
+
+CHECK: Final = Check(
+    promise="An application that commits its offsets in the transactions of its output processes each input once.",
+    breaks="an application that commits offsets in its transactions processes each input once (KIP-98, KIP-447)",
+    seen={
+        (Kind.DUPLICATED, "processed"): lambda run: (
+            f"the application processed it twice: the second output is in {place_in(run)} at {span(run, 'offset')}"
+        ),
+        (Kind.REORDERED, "processed"): lambda run: (
+            f"the application processed it out of order: its output in {place_in(run)} is below the output of an "
+            f"earlier input, which is at {span(run, 'offset')}"
+        ),
+        (Kind.TORN_TRANSACTION, "unprocessed"): (
+            "the group committed past it in a transaction, and no output of it from a transaction is visible"
+        ),
+        (Kind.TORN_TRANSACTION, "uncounted"): lambda run: (
+            f"the group's committed offset is not past it, and its output is visible in {place_in(run)} at "
+            f"{span(run, 'offset')}"
+        ),
+        (Kind.SKIPPED_READ, "processed"): "the group committed past it, and no output of it is visible",
+    },
+    queries={"processed": processed},
+)

@@ -17,6 +17,7 @@ from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import BUNDLE, PLACE, is_committed, is_drain, is_live
+from harness.verify.promise import Check, span
 
 DENIED: Final = "denied"  # the reason of findings where a leader calls an offset out of range
 _READ: Final = [BUNDLE, "reader", "session", "isolation", *PLACE[1:]]
@@ -74,3 +75,18 @@ def _wrongly_returned(seen: DataFrame, probes: DataFrame) -> DataFrame:
     return found(deleted, Kind.LOG_START, "served", stream=None, seq=None, other="log_start").unionByName(
         found(early, Kind.OFFSET_LOOKUP, "early", reader=F.lit("leader"), other="time_ms")
     )
+
+
+CHECK: Final = Check(
+    promise="A read that starts at any offset of the log returns the records from there on.",
+    seen={
+        (Kind.SKIPPED_READ, "from"): lambda run: f"a read that started at {span(run, 'offset')} did not return it",
+        (Kind.SKIPPED_READ, DENIED): lambda run: (
+            f"the leader answered that it is out of range, and the log starts at {span(run, 'offset')}"
+        ),
+        (Kind.LOG_START, "served"): lambda run: (
+            f"a reader received it, although the log started at {span(run, 'offset')}"
+        ),
+    },
+    queries={"read_from": read_from},
+)

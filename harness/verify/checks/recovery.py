@@ -4,6 +4,7 @@ log."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from harness.model.finding import Finding, Kind
 from harness.model.pending import Pending
@@ -12,6 +13,7 @@ from harness.verify.checks.unavailable import OF_CLIENTS
 from harness.verify.engine.case import Case
 from harness.verify.excuses.delete_records import deleted_records_returned
 from harness.verify.excuses.excuses import lost_marker
+from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 
 
@@ -83,3 +85,16 @@ def _beyond(case: Case) -> Iterator[Finding]:
             detail=f"the log starts at {log['log_start']}, above the high watermark",
             contract=promise(Kind.LOG_START, log["topic"], None, case.contract),
         )
+
+
+CHECK: Final = Check(
+    promise="After healing, transactions end, ISRs become full and writes are acknowledged.",
+    kinds={
+        Kind.HANGING_TRANSACTION: Introduced(
+            promise="a transaction ends within transaction.timeout.ms and the coordinator's clean-up (KIP-98)"
+        ),
+        Kind.NOT_RECOVERED: Introduced(
+            promise="when every node is running again, ISRs become full and writes are acknowledged"
+        ),
+    },
+)

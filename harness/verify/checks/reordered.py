@@ -13,6 +13,7 @@ from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
+from harness.verify.promise import Check, Introduced, Settings, by_idempotence, span
 
 _LANE: Final = [BUNDLE, "stream", "lane"]  # a stream on one partition; `lane` is `fingerprints.place_id`
 
@@ -54,3 +55,19 @@ def _firsts(given: Prepared, buckets: DataFrame) -> DataFrame:
     wanted = F.broadcast(buckets.select(*STREAM_BUCKET))
     rows = _compared(given).withColumn("bucket", seq_bucket()).join(wanted, STREAM_BUCKET, "left_semi")
     return rows.groupBy(*STREAM_BUCKET, "lane", "seq").agg(F.min("offset").alias("offset"))
+
+
+def _in_order(settings: Settings) -> str:
+    return f"{by_idempotence(settings)} keeps the order of sends on a partition (KIP-98)"
+
+
+CHECK: Final = Check(
+    promise="The records of a producer are in the order of its sends.",
+    kinds={Kind.REORDERED: Introduced(promise=_in_order)},
+    seen={
+        (Kind.REORDERED, ""): lambda run: (
+            f"it is below an earlier record of its stream, which is at {span(run, 'offset')}"
+        ),
+    },
+    queries={"reordered": reordered},
+)

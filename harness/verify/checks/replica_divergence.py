@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -10,6 +12,7 @@ from harness.verify.engine.compare import Compared
 from harness.verify.engine.prepared import at_place
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import is_committed
+from harness.verify.promise import Check, Introduced
 
 
 def replica_divergence(compared: Compared) -> DataFrame:
@@ -28,3 +31,21 @@ def replica_divergence(compared: Compared) -> DataFrame:
     return (
         found(missing, kind, "missing").unionByName(found(other, kind, "other")).unionByName(found(extra, kind, reason))
     )
+
+
+CHECK: Final = Check(
+    promise="Every in-sync replica returns what the leader returns.",
+    kinds={
+        Kind.REPLICA_DIVERGENCE: Introduced(
+            promise="below the high watermark every replica in sync has the same log", rank=110
+        )
+    },
+    seen={
+        (Kind.REPLICA_DIVERGENCE, "missing"): (
+            "the leader has this record below the high watermark, and the replica lacks it"
+        ),
+        (Kind.REPLICA_DIVERGENCE, "extra"): "the replica has this record, and the leader lacks it",
+        (Kind.REPLICA_DIVERGENCE, "other"): "the replica has another record at this offset than the leader",
+    },
+    queries={"replica_divergence": replica_divergence},
+)

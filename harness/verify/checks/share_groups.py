@@ -19,6 +19,7 @@ from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import UNSHARED, found, union
 from harness.verify.engine.steps import facts_of, only
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_drain
+from harness.verify.promise import Check
 
 _SHARE: Final = [BUNDLE, "group", *PLACE[1:]]
 _GIVEN: Final = [*_SHARE, "offset"]
@@ -165,3 +166,22 @@ def undrained(case: Case) -> Iterator[str]:
             else:
                 left = f"{at['lag']} offsets were left from {at['start']} on"
                 yield f"share group {share.group} had not finished {place}: {left}"
+
+
+CHECK: Final = Check(
+    promise="A share group delivers each record until it is accepted, rejected or archived, and then not again.",
+    breaks="a share group delivers each record until it is accepted, rejected or archived at its limit (KIP-932)",
+    seen={
+        (Kind.SKIPPED_READ, "never given"): (
+            "the share group has finished with it, and none of its members received it"
+        ),
+        (Kind.SKIPPED_READ, "unaccepted"): lambda run: (
+            f"the share group has finished with it, and no member accepted or rejected it; it was delivered up to "
+            f"{run['other_last']} times"
+        ),
+        (Kind.COMMIT_REGRESSED, "answered again"): (
+            "the share group delivered it again after an accept or reject of it had been acknowledged"
+        ),
+    },
+    queries={"share_groups": share_groups},
+)

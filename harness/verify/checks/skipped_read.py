@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -12,6 +14,7 @@ from harness.verify.engine.prepared import at_place
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import PLACE
 from harness.verify.excuses.not_yet_compacted import OF_THE_DRAIN
+from harness.verify.promise import Check, Introduced
 
 
 def skipped_read(compared: Compared) -> DataFrame:
@@ -27,3 +30,15 @@ def skipped_read(compared: Compared) -> DataFrame:
     drains = at_place(compared.drains.where("drain_stream IS NULL"), compared.given.places)
     passed = drains.where("uncommitted > offset AND offset >= log_start")
     return live.unionByName(found(passed, Kind.SKIPPED_READ, reader=F.lit(OF_THE_DRAIN)))
+
+
+CHECK: Final = Check(
+    promise="A reader receives every record between two records that it received.",
+    kinds={
+        Kind.SKIPPED_READ: Introduced(
+            promise="a reader receives every record between two records that it received", rank=100
+        )
+    },
+    seen={(Kind.SKIPPED_READ, ""): "the reader went past it without receiving it, and it is in the log"},
+    queries={"skipped_read": skipped_read},
+)

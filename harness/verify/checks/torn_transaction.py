@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -11,6 +13,7 @@ from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.prepared import at_place
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import BUNDLE, RECORD
+from harness.verify.promise import Check, Introduced, span
 
 
 def torn_transaction(drill: Drill) -> DataFrame:
@@ -50,3 +53,22 @@ def torn_transaction(drill: Drill) -> DataFrame:
     )
     missing = rows.where("invisible").join(torn, [BUNDLE, "txn_id"], "left_semi")
     return found(missing, Kind.TORN_TRANSACTION, F.col("txn"), other="txn_id")
+
+
+CHECK: Final = Check(
+    promise="A transaction is all or nothing.",
+    kinds={
+        Kind.TORN_TRANSACTION: Introduced(
+            promise="a transaction is all or nothing, across its partitions and its offsets (KIP-98)"
+        )
+    },
+    seen={
+        (Kind.TORN_TRANSACTION, "committed"): lambda run: (
+            f"it is not visible, and other records of its committed {span(run, 'transaction')} are"
+        ),
+        (Kind.TORN_TRANSACTION, "unknown"): lambda run: (
+            f"it is not visible, and other records of its {span(run, 'transaction')}, whose outcome is unknown, are"
+        ),
+    },
+    queries={"torn_transaction": torn_transaction},
+)

@@ -20,6 +20,7 @@ from harness.model.verdict import Doubt
 from harness.verify.availability import Stall
 from harness.verify.engine.case import Case
 from harness.verify.engine.steps import facts_of, only, open_during
+from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 
 # Seconds, in addition to an election, a shrinking ISR and a client's retry, which take seconds each.
@@ -99,3 +100,13 @@ def _overlap_s(event: Mapping[str, Any], stall: Stall) -> float:
 
 def _acked_elsewhere(event: Mapping[str, Any]) -> str:
     return ", ".join(f"{place} {acks} records" for place, acks in sorted(event["beside"].items()))
+
+
+CHECK: Final = Check(
+    promise="A leader with enough replicas in sync acknowledges writes.",
+    kinds={
+        Kind.UNAVAILABLE: Introduced(
+            promise="a leader accepts writes while min.insync.replicas are in sync (Kafka documentation)"
+        )
+    },
+)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -10,6 +12,7 @@ from harness.verify.engine.compare import Compared
 from harness.verify.engine.prepared import at_place
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import PLACE, is_committed
+from harness.verify.promise import Check, Introduced, span
 
 
 def vanished(compared: Compared) -> DataFrame:
@@ -30,3 +33,25 @@ def vanished(compared: Compared) -> DataFrame:
     reason = F.when(is_committed(), F.lit("gone_committed")).otherwise(F.lit("gone"))
     again = found(compared.moved.where("kind = 'live'"), Kind.VANISHED, "written_again", other="drain_epoch")
     return found(rows, Kind.VANISHED, reason).unionByName(again)
+
+
+CHECK: Final = Check(
+    promise="A record that a consumer received stays in the log.",
+    kinds={
+        Kind.VANISHED: Introduced(
+            promise=(
+                "a record that a consumer received is below the high watermark and stays in the log (unclean "
+                "elections aside)"
+            ),
+            rank=80,
+        )
+    },
+    seen={
+        (Kind.VANISHED, "gone"): "a live reader received it, and after healing no record is at its offset",
+        (Kind.VANISHED, "written_again"): lambda run: (
+            f"a live reader received it from a batch that was truncated later; the batch there now has "
+            f"{span(run, 'leader epoch')}"
+        ),
+    },
+    queries={"vanished": vanished},
+)

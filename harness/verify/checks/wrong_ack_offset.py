@@ -7,6 +7,8 @@ reports the offsets that brokers name.
 
 from __future__ import annotations
 
+from typing import Final
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -16,6 +18,7 @@ from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.prepared import is_client
 from harness.verify.engine.rows import WRONG_ACK_OFFSET_NOTE, WRONG_ACK_OFFSET_WEAK, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
+from harness.verify.promise import Check, Introduced, span
 
 
 def wrong_ack_offset(drill: Drill) -> DataFrame:
@@ -38,3 +41,19 @@ def wrong_ack_offset(drill: Drill) -> DataFrame:
     kinds = drill.given.streams.select(BUNDLE, "stream", kind.alias("kind"))
     rows = rows.join(F.broadcast(kinds), [BUNDLE, "stream"])
     return found(rows, F.col("kind"), other="reported")
+
+
+CHECK: Final = Check(
+    promise="An acknowledgement names the offset that the record has.",
+    kinds={
+        Kind.WRONG_ACK_OFFSET: Introduced(
+            promise="an acknowledgement names the offset that the record has (RecordMetadata)"
+        )
+    },
+    seen={
+        (Kind.WRONG_ACK_OFFSET, ""): lambda run: (
+            f"the acknowledgement to the release's own client named {span(run, 'offset')}"
+        ),
+    },
+    queries={"wrong_ack_offset": wrong_ack_offset},
+)

@@ -12,36 +12,8 @@ from harness.model.outcome import TxnOutcome
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import NOT_FINDINGS, AckedTwice
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
+from harness.verify.promise import declared
 
-# The most specific kind first: of two findings on one record or place the later one is dropped. Kinds that are not
-# listed are kept beside any other.
-_PRECEDENCE: Final = (
-    Kind.CORRUPT,
-    Kind.MISROUTED,
-    Kind.PHANTOM,
-    Kind.ABORTED_READ,
-    Kind.LOG_START,
-    Kind.DUPLICATED,
-    Kind.LOST,
-    Kind.VANISHED,
-    Kind.CONFLICTING,
-    Kind.SKIPPED_READ,
-    Kind.REPLICA_DIVERGENCE,
-)
-
-# Order within a kind. Disks show what readers received, a missing batch leaves a hole, and a record with another defect
-# may well have another record's timestamp.
-_FINER: Final = {
-    "batch_crc": 1,
-    "batch_differs": 2,
-    "batch_missing": 3,
-    "hole": 4,
-    "timestamp": 500,
-    "timestamp_type": 501,
-    "codec": 502,
-    "time_reported": 503,
-    "time_back": 504,
-}
 # A contradiction within the ledger is named beside the loss that it causes.
 _KEPT_BESIDE: Final = tuple(reason.value for reason in AckedTwice)
 _READERS_NAMED: Final = 3
@@ -75,9 +47,10 @@ def deduplicate(rows: DataFrame) -> DataFrame:
 
     A finding that condemns is dropped only for another that condemns: an excused loss hides nothing.
     """
-    ranks = {kind.value: 10 * rank for rank, kind in enumerate(_PRECEDENCE)}
+    checks = declared().values()
+    ranks = {k.value: how.rank for check in checks for k, how in check.kinds.items() if how.rank is not None}
     table = F.create_map([F.lit(x) for pair in ranks.items() for x in pair])
-    finer = F.create_map([F.lit(x) for reason, rank in _FINER.items() for x in (reason, rank)])
+    finer = F.create_map([F.lit(x) for check in checks for pair in check.finer.items() for x in pair])
     condemns = F.col("excused_by").isNull() & F.col("explained_by").isNull()
     rank = table[F.col("kind")] + F.coalesce(finer[F.col("reason")], F.lit(0))
     ranked = rows.withColumn("rank", rank).withColumn("condemns", condemns)

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from harness.model.schemas import Columns
 from harness.verify.engine.tables import BUNDLE
 
-# `reason`: a word for the circumstances, from which sentences.py makes the text. `other`: a second place or figure,
+# `reason`: a word for the circumstances, for which the `CHECK` has the text. `other`: a second place or figure,
 # such as the offset of the first copy; kind and `reason` determine its meaning. For an offset that a coordinator
 # reported: when it was reported, when the commit that it should have reported was done, and when the first commit that
 # replaced the reported one was done.
@@ -67,6 +67,15 @@ def found(rows: DataFrame, kind: str | Column, reason: str | Column = "", **colu
         column = F.lit(None) if value is None else F.col(value) if isinstance(value, str) else value
         out.append(column.cast(_SPARK[declared.removesuffix("?")]).alias(name))
     return rows.select(BUNDLE, *out)
+
+
+def in_form(rows: DataFrame) -> DataFrame:
+    """The rows of a check. TypeError for rows in another form, which would cost the findings of all other checks."""
+    form = {BUNDLE: "int", **{name: _SPARK[declared.removesuffix("?")] for name, declared in COLUMNS.items()}}
+    if (given := dict(rows.dtypes)) != form:
+        wrong = sorted(name for name in given.keys() | form.keys() if given.get(name) != form.get(name))
+        raise TypeError(f"its rows have other columns than `found` makes: {', '.join(wrong)}")
+    return rows
 
 
 def union(frames: Sequence[DataFrame]) -> DataFrame:

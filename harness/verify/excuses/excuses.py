@@ -6,7 +6,7 @@ does not permit excuses nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypedDict
 
 from pyspark.sql import DataFrame, Window
@@ -40,6 +40,7 @@ from harness.verify.excuses.retries import late_retries, retry_clauses
 from harness.verify.excuses.share_archived import archived
 from harness.verify.excuses.tier_metadata_lost import orphaned_clauses
 from harness.verify.excuses.tier_objects_deleted import deleted_clauses
+from harness.verify.promise import Clause
 
 # An unclean election replaces the end of a log, and with it what readers received from there (KIP-966).
 _OF_ELECTION: Final = (Kind.LOST, Kind.VANISHED, Kind.CONFLICTING, Kind.TORN_TRANSACTION)
@@ -68,16 +69,17 @@ class _PlaceArgs(TypedDict):
     partition: int
 
 
-def excused(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Rows with `excused_by`: the sentence of the first predicate that holds for the record."""
-    named = written_after_expiry(compacted_away(late_retries(_by_clauses(rows, given), given), given), given)
+def excused(rows: DataFrame, given: Prepared, more: Sequence[Clause] = ()) -> DataFrame:
+    """Rows with `excused_by`: the sentence of the first predicate that holds for the record. more: rows of `EXCUSES`
+    that checks declare."""
+    named = written_after_expiry(compacted_away(late_retries(_by_clauses(rows, given, more), given), given), given)
     late = [row for n, case in enumerate(given.cases) for row in _late(n, case)]
     return late_acks(archived(offsets_excused(named, given), given), given, late)
 
 
-def _by_clauses(rows: DataFrame, given: Prepared) -> DataFrame:
+def _by_clauses(rows: DataFrame, given: Prepared, more: Sequence[Clause]) -> DataFrame:
     plain = [row for n, case in enumerate(given.cases) for row in excuses_of(n, case)]
-    plain += reset_clauses(given) + orphaned_clauses(given) + deleted_clauses(given)
+    plain += [*reset_clauses(given), *orphaned_clauses(given), *deleted_clauses(given), *more]
     if not plain:
         return rows.withColumn("excused_by", F.lit(None).cast("string"))
     joined = with_holding(rows, given.spark, plain)

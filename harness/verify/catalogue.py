@@ -1,0 +1,35 @@
+"""Renders harness/verify/checks/CATALOGUE.md: each check with its promise, findings and inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from harness.verify.promise import Check
+from harness.verify.registry import declared
+
+_HEAD: Final = """\
+# Checks
+
+Written by `durability docs` from the `CHECK` of each module here; do not edit. `durability list checks` shows the kinds
+of findings. A kind with a rank is reported for a record or offset only if no kind with a lower rank is. A check without
+inputs reads documents of the bundle, and `conclude.py` calls it.
+"""
+_COLUMNS: Final = "| check | promise | findings | rank | inputs |\n|---|---|---|---|---|"
+
+
+def render() -> str:
+    """The whole catalogue as Markdown."""
+    return f"{_HEAD}\n{table(declared())}\n"
+
+
+def table(checks: Mapping[str, Check]) -> str:
+    """One row for each check."""
+    return "\n".join([_COLUMNS, *(_row(name, check) for name, check in sorted(checks.items()))])
+
+
+def _row(name: str, check: Check) -> str:
+    kinds = ", ".join(f"`{kind}`" for kind in check.reports)
+    ranks = ", ".join(str(how.rank) for how in check.kinds.values() if how.rank is not None)
+    inputs = ", ".join(f"`{part}`" for part in check.inputs)
+    return f"| `{name}` | {check.promise} | {kinds} | {ranks} | {inputs} |"

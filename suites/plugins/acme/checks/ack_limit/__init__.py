@@ -1,0 +1,32 @@
+"""ack_limit: a record was acknowledged later than our customers wait."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.finding import OwnKind
+from harness.model.outcome import Outcome
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.rows import found
+from harness.verify.promise import Check, Introduced
+
+LIMIT_S: Final = 12
+LATE_ACK: Final = OwnKind("late_ack", "A record was acknowledged more than 12 s after its send.")
+
+
+def late_acks(given: Prepared) -> DataFrame:
+    """Acknowledged records with more than LIMIT_S from the call to the report."""
+    waited_ns = F.col("returned_ns") - F.col("called_ns")
+    late = given.ledger.where((F.col("outcome") == Outcome.ACKED.value) & (waited_ns > LIMIT_S * 10**9))
+    return found(late, LATE_ACK, other=F.floor(waited_ns / 10**6))
+
+
+CHECK: Final = Check(
+    promise="Every record is acknowledged within 12 s.",
+    kinds={LATE_ACK: Introduced(promise="a record is acknowledged within 12 s (our service level)")},
+    seen={(LATE_ACK, ""): lambda run: f"its acknowledgement took up to {run['other_last']} ms"},
+    queries={"late_acks": late_acks},
+)
