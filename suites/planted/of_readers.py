@@ -9,6 +9,7 @@ from suites.planted.plants import (
     AFTER_HEALING,
     COMMITTED,
     UNCOMMITTED,
+    elect_outsider,
     forget,
     last_partition,
     middle,
@@ -219,9 +220,10 @@ def near_conflicting_after_a_permitted_election(copy: Copy) -> Expected:
 
 def elect_uncleanly(copy: Copy, first: Record, *, permitted: bool) -> None:
     """An unclean election at the end of the first step, with the log surviving below `first`."""
+    # Sends that the election may lose come before the step; here it is placed after all of them.
+    at_ns, epoch = max(row["returned_ns"] for row in copy.original.rows("ledger")) + 1, 99
+    leader = elect_outsider(copy, first.topic, first.partition, at_ns=at_ns, epoch=epoch)
     with copy.document("steps") as steps:
-        # Sends that the election may lose come before the step; here it is placed after all of them.
-        at_ns = max(row["returned_ns"] for row in copy.original.rows("ledger")) + 1
         step = steps[0]
         step["started_ns"] = step["ended_ns"] = step["healed_ns"] = at_ns
         step["events"].append(
@@ -231,8 +233,8 @@ def elect_uncleanly(copy: Copy, first: Record, *, permitted: bool) -> None:
                 "topic_id": first.topic_id,
                 "partition": first.partition,
                 "at_ns": at_ns,
-                "leader": 2,
-                "leader_epoch": 99,
+                "leader": leader,
+                "leader_epoch": epoch,
                 "log_end": first.offset,
             }
         )

@@ -8,7 +8,7 @@ from harness.model.contract.internal_topics import OFFSETS, offsets_partition
 from harness.model.finding import Kind
 from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, Record, fails, of, passes
-from suites.planted.plants import COMMITTED, forget, plant, transaction
+from suites.planted.plants import COMMITTED, elect_outsider, forget, plant, transaction
 
 READERS = "readers"  # the group with a consumer that commits
 PAYMENTS = "payments"  # the group with offsets that are committed in transactions
@@ -296,14 +296,7 @@ def _elected(copy: Copy, partition: int) -> int:
     earlier: int = max({row["offset"] for row in _commits(copy, READERS, "plain")} - {reported})
     _report(copy, READERS, "plain", 0, earlier - reported)
     elected_ns = _commits(copy, READERS, "plain")[-1]["returned_ns"] + 1
-    with copy.document("history") as history:
-        rows = [row for row in history["changes"] if row["type"] == "partition" and row["topic"] == OFFSETS]
-        last = [row for row in rows if row["partition"] == partition][-1]
-        old, new = sorted(last["replicas"])[:2]
-        alone = last | {"offset": history["end"], "time_ns": 0, "leader": old, "isr": [old], "elr": []}
-        of_new = {"offset": history["end"] + 1, "time_ns": elected_ns, "leader": new, "isr": [new]}
-        history["changes"] += [alone, alone | of_new | {"leader_epoch": last["leader_epoch"] + 1}]
-        history["end"] += 2
+    elect_outsider(copy, OFFSETS, partition, at_ns=elected_ns)
     offsets = {"partitions": PARTITIONS, "replicas": 3, "min_insync_replicas": 1, "unclean_election": True}
     with copy.document("run") as run:
         run["contract"]["offsets"] = offsets

@@ -36,6 +36,23 @@ def records(original: Original, topic: str, partition: int, **wanted: Any) -> li
     return [record_of(row) for row in rows if row["offset"] in shown]
 
 
+def elect_outsider(copy: Copy, topic: str, partition: int, *, at_ns: int, epoch: int | None = None) -> int:
+    """Adds to the history an election of a broker that was in neither ISR nor ELR. Returns the new leader.
+
+    epoch: the new leader epoch, None = the next one.
+    """
+    with copy.document("history") as history:
+        rows = [row for row in history["changes"] if row["type"] == "partition" and row["topic"] == topic]
+        last = [row for row in rows if row["partition"] == partition][-1]
+        old, new = sorted(last["replicas"])[:2]
+        epoch = last["leader_epoch"] + 1 if epoch is None else epoch
+        alone = last | {"offset": history["end"], "time_ns": at_ns, "leader": old, "isr": [old], "elr": []}
+        of_new = {"offset": history["end"] + 1, "leader": new, "isr": [new], "leader_epoch": epoch}
+        history["changes"] += [alone, alone | of_new]
+        history["end"] += 2
+    return int(new)
+
+
 def record_of(row: Row) -> Record:
     """The record of a row of the ledger."""
     return Record(**{name: row[name] for name in Record.__dataclass_fields__})
