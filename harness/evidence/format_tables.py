@@ -11,7 +11,10 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
+from msgspec import inspect
+
 from harness.evidence.forms import FORMS
+from harness.evidence.record_tables import RECORDS, keys_of_records
 from harness.evidence.shapes import Kinds, Many, Shape
 from harness.model.described import Described
 from harness.model.doubt_names import DoubtName
@@ -75,6 +78,11 @@ def _keys(document: str) -> str:
     return _table(("object", "required", "may be absent or null"), keys_of(FORMS[document]))
 
 
+def _records(document: str) -> str:
+    heads = ("key", "type", "required", "meaning")
+    return _table(heads, keys_of_records(inspect.type_info(RECORDS[document])))
+
+
 def keys_of(shape: Shape, at: str = "") -> Iterator[tuple[str, str, str]]:
     """Each object of a document: where it is, its required keys and its optional ones, as text. "[]" = each member of a
     list, "*" = each value of an object with names from the evidence as keys."""
@@ -113,6 +121,7 @@ BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     **{f"columns of {table}": partial(_columns, columns) for table, columns in TABLE_COLUMNS.items()},
     "columns of findings.parquet": partial(_columns, FINDINGS),
     **{f"keys of {document}": partial(_keys, document) for document in FORMS},
+    **{f"keys of {document}": partial(_records, document) for document in RECORDS},
     "facts": _facts,
     "doubts": partial(_words, "doubt", DoubtName),
     "kinds of findings": partial(_words, "kind", Kind),

@@ -294,23 +294,6 @@ _CLUSTER: Final = {
     "group_answers?": [{**_PLACE, "group": "string", "offset": "int?", "asked_ns": "int", "at_ns": "int"}],
 }
 
-_READS: Final = [
-    {
-        "reader": "string",
-        "kind": ("drain", "replica"),
-        "isolation": ISOLATIONS,
-        "replica": "int?",
-        **_NAMED_PLACE,
-        "start": "int",
-        "target": "int",
-        "position": "int",
-        "reached": "bool",
-        "stuck_reason": "string?",
-        "holes?": [{"from_offset": "int", "to_offset": "int"}],
-        "served_by?": ["int"],
-    }
-]
-
 # Keys of format version 1 that have another name since. Unknown keys are ignored, so evidence that was written by them
 # would be read as if it said nothing. "*" stands for every member of a list.
 _FORMER: Final[dict[str, dict[tuple[str, ...], str]]] = {
@@ -333,7 +316,6 @@ FORMS: Final[dict[str, Shape]] = {
     "scenario.json": _SCENARIO,
     "steps.json": _STEPS,
     "cluster.json": _CLUSTER,
-    "reads.json": _READS,
 }
 
 

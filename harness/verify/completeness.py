@@ -46,19 +46,19 @@ def _spans_of_reads(case: Case) -> Iterator[Doubt]:
     phases = [by_phase[phase] for phase in FINAL_PHASES if phase in by_phase]
     if not phases:
         return
-    holes = {place_of(read): hole["to_offset"] for read in case.reads for hole in read.get("holes") or []}
+    holes = {read.place: hole.to_offset for read in case.reads for hole in read.holes or ()}
     last, first = ({place_of(p): p for p in s["partitions"]} for s in (phases[0], phases[-1]))
     for read in case.reads:
-        read_name = f"the read {read['reader']} of {read['topic']}/{read['partition']}"
-        starts = [log["log_start"] for log in last.get(place_of(read), {}).get("logs", [])]
-        ends = [log["log_end"] for log in first.get(place_of(read), {}).get("logs", [])]
+        read_name = f"the read {read.reader} of {read.topic}/{read.partition}"
+        starts = [log["log_start"] for log in last.get(read.place, {}).get("logs", [])]
+        ends = [log["log_end"] for log in first.get(read.place, {}).get("logs", [])]
         # A follower's copy is read from the last hole on that the read of the leader's copy found.
-        begins = max([*starts, holes.get(place_of(read), 0) if read["kind"] == "replica" else 0])
-        if starts and read["start"] > begins:
-            text = f"{read_name} started at {read['start']}, and no replica's log starts above {max(starts)}"
+        begins = max([*starts, holes.get(read.place, 0) if read.kind == "replica" else 0])
+        if starts and read.start > begins:
+            text = f"{read_name} started at {read.start}, and no replica's log starts above {max(starts)}"
             yield Doubt(DoubtName.READ_LATE, text)
-        if ends and read["position"] < max(ends) and read["reached"]:
-            text = f"{read_name} claims to have ended at {read['position']}, and a replica's log ends at {max(ends)}"
+        if ends and read.position < max(ends) and read.reached:
+            text = f"{read_name} claims to have ended at {read.position}, and a replica's log ends at {max(ends)}"
             yield Doubt(DoubtName.READ_SHORT, text)
 
 

@@ -16,7 +16,7 @@ from harness.verify.checks.recovery import excusable, settled
 from harness.verify.checks.share_groups import undrained
 from harness.verify.checks.unavailable import excusable_silence
 from harness.verify.completeness import evidence_gaps
-from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, place_of, places_of
+from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, places_of
 from harness.verify.engine.compare import from_its_own_copy
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.rows import LEADER_UNKNOWN, NOT_READ, UNATTRIBUTED, UNJUDGED, UNPROCESSED, UNSHARED
@@ -129,15 +129,15 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
     for place, records in not_read.items():
         yield Doubt(DoubtName.NOT_READ, f"no read reached {records} acknowledged records of {place}")
     for read in case.reads:
-        if not read["reached"] or read["position"] < read["target"]:
-            why = read["stuck_reason"] or f"position {read['position']} of {read['target']}"
-            what = f"{read['reader']} of {read['topic']}/{read['partition']}"
+        if not read.reached or read.position < read.target:
+            why = read.stuck_reason or f"position {read.position} of {read.target}"
+            what = f"{read.reader} of {read.topic}/{read.partition}"
             yield Doubt(DoubtName.NOT_REACHED, f"the read {what} did not reach its end: {why}")
-        elif read["kind"] == "replica" and read["target"] > read["start"] and not from_its_own_copy(read):
-            what = f"{read['reader']} of {read['topic']}/{read['partition']}"
+        elif read.kind == "replica" and read.target > read.start and not from_its_own_copy(read):
+            what, served = f"{read.reader} of {read.topic}/{read.partition}", list(read.served_by or ())
             yield Doubt(
                 DoubtName.SERVED_BY_ANOTHER,
-                f"the read {what} was served by brokers {read['served_by']}, not only by broker {read['replica']}",
+                f"the read {what} was served by brokers {served}, not only by broker {read.replica}",
             )
     yield from _places_not_read(case, counts)
     yield from _copies_not_read(case)
@@ -146,7 +146,7 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
 def _places_not_read(case: Case, counts: Counts) -> Iterator[Doubt]:
     known, gone = {facts.place: facts for facts in places_of(case)}, deleted(case)
     live = {isolation for kind, isolation, _ in counts.read if kind == "live"}
-    copies = {place_of(read) for read in case.reads if read["isolation"] == UNCOMMITTED}
+    copies = {read.place for read in case.reads if read.isolation == UNCOMMITTED}
     for place, figures in counts.sent.items():
         facts = known.get(place)
         name = f"{place[0]}/{place[2]}"
@@ -174,7 +174,7 @@ def _copies_not_read(case: Case) -> Iterator[Doubt]:
     """
     if case.manifest.get("sealed_by") != "harness" or case.last_snapshot is None:
         return
-    done = {(r["topic"], r["partition"], r["isolation"], r["replica"]) for r in case.reads}
+    done = {(r.topic, r.partition, r.isolation, r.replica) for r in case.reads}
     for p in case.last_snapshot["partitions"]:
         for isolation in (COMMITTED, UNCOMMITTED):
             everybody = isolation == COMMITTED or p["topic"] in case.transactional_topics

@@ -80,9 +80,9 @@ def copies_read(case: Case, counts: Counts) -> dict[str, int | None]:
     there = {place_of(row): set(row["replicas"]) for row in (last["partitions"] if last else [])}
     read: dict[Place, set[int]] = {}
     for one in case.reads:
-        place = place_of(one)
-        if place in places and one["reached"] and one["position"] >= one["target"]:
-            served = set(one.get("served_by") or ())
+        place = one.place
+        if place in places and one.reached and one.position >= one.target:
+            served = set(one.served_by or ())
             # A read that several brokers served is a read of no copy in particular.
             of_copy = served & there.get(place, served) if len(served) == 1 else set()
             read.setdefault(place, set()).update(of_copy)

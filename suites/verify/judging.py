@@ -5,13 +5,16 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from harness.evidence.columns import arrow_schema
+from harness.evidence.parsing import parse
 from harness.model.contract.contract import contract_from_dict
+from harness.model.documents.reads import Reads
 from harness.model.facts import facts_from
 from harness.model.schemas import TABLES
 from harness.model.verdict import Verdict
@@ -79,7 +82,7 @@ def case_of_history(history: Built) -> Case:
         run=history.run,
         steps=[with_facts(step) for step in history.steps],
         cluster=history.cluster,
-        reads=history.reads,
+        reads=parse(Path("reads.json"), history.reads, Reads),
         contract=contract_from_dict(history.run["contract"]),
         history=history.metadata,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from harness.evidence import Bundle
 from harness.model.contract.contract import Contract, contract_from_dict
+from harness.model.documents.reads import Read
 from harness.model.errors import BadEvidence
 from harness.model.facts import facts_from
 from harness.model.history.history import History
@@ -17,7 +18,6 @@ UNCOMMITTED: Final = "read_uncommitted"
 # The snapshots after healing, the last one first.
 FINAL_PHASES: Final = ("drained", "healed")
 NO_BROKER: Final = -1  # in place of a broker's id, as in Kafka: a partition without leader, a copy without disk
-INT64_LIMIT: Final = 1 << 63  # numbers of the evidence are smaller, with or without sign
 
 Place = tuple[str, str, int]  # topic, topic id, partition
 
@@ -34,7 +34,7 @@ class Case:
     run: Mapping[str, Any]
     steps: Sequence[Mapping[str, Any]]
     cluster: Mapping[str, Any]
-    reads: Sequence[Mapping[str, Any]]
+    reads: Sequence[Read]
     contract: Contract
     history: History | None = None
 
@@ -75,43 +75,25 @@ class PlaceFacts:
 
 def case_of(bundle: Bundle) -> Case:
     """The case of a bundle. Raises BadEvidence, naming the document, when a document lacks something that FORMAT.md
-    requires, or has a number that Kafka cannot have."""
-    name = bundle.path.name
+    requires."""
+    documents = bundle.documents
     try:
         case = Case(
-            name=name,
+            name=bundle.path.name,
             complete=bundle.complete,
-            manifest=bundle.document("manifest.json"),
-            scenario=bundle.document("scenario.json"),
-            run=bundle.document("run.json"),
-            steps=[{**step, "facts": facts_from(step["facts"])} for step in bundle.document("steps.json")],
-            cluster=bundle.document("cluster.json"),
-            reads=bundle.document("reads.json"),
-            contract=contract_from_dict(bundle.document("run.json")["contract"]),
+            manifest=bundle.manifest,
+            scenario=documents.scenario,
+            run=documents.run,
+            steps=[{**step, "facts": facts_from(step["facts"])} for step in documents.steps],
+            cluster=documents.cluster,
+            reads=documents.reads,
+            contract=contract_from_dict(documents.run["contract"]),
             history=bundle.history,
         )
         places_of(case)
     except (KeyError, TypeError, AttributeError, ValueError) as foreign:
         raise BadEvidence(f"{bundle.path}: {lacking(foreign)}") from None
-    for name in ("run", "steps", "cluster", "reads"):
-        for where, number in too_large(bundle.document(f"{name}.json"), name):
-            raise BadEvidence(
-                f"{bundle.path}/{name}.json: {where} is {number}, which does not fit into 64 bits; "
-                "correct the number and seal the bundle again"
-            )
     return case
-
-
-def too_large(document: object, where: str) -> Iterator[tuple[str, int]]:
-    """Integers beyond 64 bits in a document, each with its path. Kafka has none, so they are errors of the writer."""
-    if isinstance(document, Mapping):
-        for key, value in document.items():
-            yield from too_large(value, f"{where}.{key}")
-    elif isinstance(document, Sequence) and not isinstance(document, str):
-        for index, value in enumerate(document):
-            yield from too_large(value, f"{where}[{index}]")
-    elif isinstance(document, int) and abs(document) >= INT64_LIMIT:
-        yield where, document
 
 
 def lacking(foreign: Exception) -> str:
@@ -124,10 +106,10 @@ def places_of(case: Case) -> list[PlaceFacts]:
     """Every topic-partition in the last snapshot or in a drain."""
     snapshot = case.last_snapshot
     rows = {place_of(p): p for p in (snapshot["partitions"] if snapshot else [])}
-    drains: dict[tuple[Place, str], Mapping[str, Any]] = {}
+    drains: dict[tuple[Place, str], Read] = {}
     for read in case.reads:
-        if read["kind"] == "drain":
-            drains[place_of(read), read["isolation"]] = read
+        if read.kind == "drain":
+            drains[read.place, read.isolation] = read
     known = dict.fromkeys([*rows, *(place for place, _ in drains)])
     return [_facts(place, rows.get(place), drains, snapshot["at_ns"] if snapshot else None) for place in known]
 
@@ -135,13 +117,13 @@ def places_of(case: Case) -> list[PlaceFacts]:
 def _facts(
     place: Place,
     row: Mapping[str, Any] | None,
-    drains: Mapping[tuple[Place, str], Mapping[str, Any]],
+    drains: Mapping[tuple[Place, str], Read],
     as_of_ns: int | None,
 ) -> PlaceFacts:
     committed, uncommitted = drains.get((place, COMMITTED)), drains.get((place, UNCOMMITTED))
     logs = {log["broker"]: log for log in row["logs"]} if row else {}
     whole = row is not None and set(row["replicas"]) <= logs.keys() and bool(logs)
-    starts = [read["start"] for read in (committed,) if read]
+    starts = [read.start for read in (committed,) if read]
     if row and row["leader"] in logs:
         starts.append(logs[row["leader"]]["log_start"])
     return PlaceFacts(
@@ -149,9 +131,9 @@ def _facts(
         log_start=max(starts, default=0),
         log_end=max(log["log_end"] for log in logs.values()) if whole else None,
         as_of_ns=as_of_ns if row else None,
-        committed=committed["position"] if committed else None,
+        committed=committed.position if committed else None,
         committed_reached=_reached(committed),
-        uncommitted=uncommitted["position"] if uncommitted else None,
+        uncommitted=uncommitted.position if uncommitted else None,
         uncommitted_reached=_reached(uncommitted),
     )
 
@@ -161,5 +143,5 @@ def place_of(row: Mapping[str, Any]) -> Place:
     return row["topic"], row["topic_id"], row["partition"]
 
 
-def _reached(read: Mapping[str, Any] | None) -> bool:
-    return read is not None and bool(read["reached"]) and read["position"] >= read["target"]
+def _reached(read: Read | None) -> bool:
+    return read is not None and read.reached and read.position >= read.target

@@ -93,10 +93,10 @@ def _of_copies(rows: DataFrame, given: Prepared) -> DataFrame:
     record is only in this follower's copy.
     """
     reads = {
-        (n, read["reader"]): read["replica"]
+        (n, read.reader): read.replica
         for n, case in enumerate(given.cases)
         for read in case.reads
-        if read["kind"] == "replica"
+        if read.kind == "replica"
     }
     copies = F.broadcast(frame(given.spark, _COPIES, [(*who, replica) for who, replica in reads.items()]))
     missing, extra = (

@@ -11,12 +11,14 @@ have been closed, and cleaned, before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.documents.reads import Read
+from harness.model.errors import BadEvidence
 from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
@@ -165,9 +167,17 @@ def _disks_of_copies(case: Case) -> Iterator[tuple[Any, ...]]:
         cut_to = _cut_to(case, place)
         yield from ((*place, _ANY, broker, cut_to) for broker in sorted(brokers))
         yield from ((*place, broker, broker, cut_to) for broker in sorted(brokers - {NO_BROKER}))
-        drains = [read for read in case.reads if read["kind"] == "drain" and place_of(read) == place]
-        served = {broker for read in drains for broker in read["served_by"]}
+        drains = [read for read in case.reads if read.kind == "drain" and read.place == place]
+        served = {broker for read in drains for broker in _served_by(read)}
         yield from ((*place, LEADERS, broker, cut_to) for broker in sorted(served))
+
+
+def _served_by(read: Read) -> Sequence[int]:
+    """Unknown brokers must not pass for none: then no disk would show that a record was not compacted."""
+    if read.served_by is None:
+        where = f"the read {read.reader} of {read.topic}/{read.partition}"
+        raise BadEvidence(f"reads.json: {where} has no 'served_by', which compacted topics need; add it and seal again")
+    return read.served_by
 
 
 def _cut_to(case: Case, place: Place) -> int:

@@ -18,7 +18,7 @@ from harness.model.verdict import Doubt
 from harness.verify.checks.read_from import DENIED
 from harness.verify.checks.tier_seam import OBJECTS, uncovered
 from harness.verify.checks.tier_state import STARTED, Partition, Row, Tier, last_look, lineage_of, tiers_of
-from harness.verify.engine.case import Case, Place, place_of
+from harness.verify.engine.case import Case, Place
 from harness.verify.engine.prepared import Prepared
 from harness.verify.excuses.clauses import clauses
 from harness.verify.excuses.config_history import in_force
@@ -59,13 +59,11 @@ def gaps_excused(case: Case, tier: Tier, findings: Sequence[Finding]) -> list[Fi
 def holes(case: Case, spans: Sequence[Orphaned]) -> Iterator[Doubt]:
     """Doubts about holes in a drain that are not excused completely: no reader returned these offsets."""
     for read in case.reads:
-        for hole in read.get("holes") or []:
-            low, high = hole["from_offset"], hole["to_offset"]
-            if not _within([span for span in spans if span.place == place_of(read)], low, high):
-                where = f"offsets {low} to {high - 1} of {read['topic']}/{read['partition']}"
-                yield Doubt(
-                    DoubtName.HOLE, f"{where} could not be read as {read['isolation']}, and no excuse covers them"
-                )
+        for hole in read.holes or ():
+            low, high = hole.from_offset, hole.to_offset
+            if not _within([span for span in spans if span.place == read.place], low, high):
+                where = f"offsets {low} to {high - 1} of {read.topic}/{read.partition}"
+                yield Doubt(DoubtName.HOLE, f"{where} could not be read as {read.isolation}, and no excuse covers them")
 
 
 def _gap_excused(finding: Finding, spans: Sequence[Orphaned]) -> Finding:

@@ -71,8 +71,8 @@ def test_all_records_are_written_and_read_over_tls_also_after_the_death_of_a_bro
     bundle = BundleWriter(tmp_path / "drained")
     reads = drain(plan, bundle, load.numbers, print)  # type: ignore[attr-defined]
     bundle.close()
-    assert [row for row in reads if not row["reached"]] == []
-    drained = [*{row["reader"] for row in reads}, "producer sentinel"]
+    assert [row for row in reads if not row.reached] == []
+    drained = [*{row.reader for row in reads}, "producer sentinel"]
     assert unproven(evidence(look(cluster), access.traffic), cluster.brokers, drained) == []
     lived = load._access.traffic  # type: ignore[attr-defined]
     assert (

@@ -1,0 +1,81 @@
+"""The documents that the judge reads, each checked and parsed before anything is concluded from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from harness.evidence.documents import is_there, read_json
+from harness.evidence.forms import check_form, check_former_words
+from harness.evidence.manifest import check_version
+from harness.evidence.parsing import check_numbers, parse
+from harness.model.documents.reads import Read, Reads
+from harness.model.errors import BadEvidence
+from harness.model.schemas import FORMAT_VERSION
+
+# Documents that a run which died half way may lack, and what is read in their place.
+_EMPTY: Final[dict[str, object]] = {
+    "steps.json": [],
+    "cluster.json": {"snapshots": [], "lineages": []},
+    "reads.json": [],
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Documents:
+    """The required documents of a bundle except the manifest."""
+
+    run: Mapping[str, Any]
+    scenario: Mapping[str, Any]
+    steps: Sequence[Mapping[str, Any]]
+    cluster: Mapping[str, Any]
+    reads: Sequence[Read]
+
+
+def documents_of(path: Path, *, version_needed: bool = False) -> Documents:
+    """The documents of a bundle. A run that died half way may lack those that it writes last.
+
+    BadEvidence if they are of another format version. `version_needed`: run.json must say which one it is.
+    """
+    run = _run_document(path, version_needed)
+    unfinished = not run["finished"]
+    return Documents(
+        run=run,
+        scenario=_formed(path, "scenario.json"),
+        steps=_formed(path, "steps.json", optional=unfinished),
+        cluster=_formed(path, "cluster.json", optional=unfinished),
+        reads=parse(path / "reads.json", _content(path, "reads.json", optional=unfinished), Reads),
+    )
+
+
+def _run_document(path: Path, version_needed: bool) -> Any:
+    file = path / "run.json"
+    if is_there(file) and isinstance(content := read_json(file), dict):
+        if "format_version" in content:
+            check_version(file, content["format_version"])
+        elif version_needed:
+            raise BadEvidence(
+                f"{file} has no format_version, and unsealed evidence must have version {FORMAT_VERSION} there; judge "
+                f"it with the older harness that wrote it, or run `durability seal {path}` if you wrote it"
+            )
+    return _formed(path, "run.json")
+
+
+def _formed(path: Path, name: str, *, optional: bool = False) -> Any:
+    content = _content(path, name, optional=optional)
+    check_form(path / name, content)
+    return content
+
+
+def _content(path: Path, name: str, *, optional: bool) -> object:
+    file = path / name
+    if not is_there(file):
+        if optional and name in _EMPTY:
+            return _EMPTY[name]
+        raise BadEvidence(f"{file} is missing; a bundle cannot be judged without it (FORMAT.md says what is in it)")
+    content = read_json(file)
+    check_former_words(file, content)
+    check_numbers(file, content)
+    return content

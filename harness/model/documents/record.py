@@ -1,0 +1,36 @@
+"""The base of all typed objects in the documents of a bundle.
+
+Each field has its meaning beside its type. The reader, FORMAT.md and the JSON Schemas follow from these classes. A
+field with a default may be absent or null; keys without a field are ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+TopicIdPartition = tuple[str, str, int]
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+
+def meaning(text: str) -> Meta:
+    """What a field says, for FORMAT.md and the JSON Schema. Its unit is the suffix of its name: `_ns`, `_ms`, `_s`."""
+    return Meta(description=text)
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """An object of a document. It is valid once it exists."""
+
+
+class OfPartition(Record, frozen=True, kw_only=True):
+    """An object about one partition of one topic."""
+
+    topic: Annotated[str, meaning("name of the topic")]
+    topic_id: Annotated[str, meaning("the id that Kafka gave the topic")]
+    partition: Annotated[int, meaning("number of the partition")]
+
+    @property
+    def place(self) -> TopicIdPartition:
+        """The partition, with the id of its topic."""
+        return self.topic, self.topic_id, self.partition
