@@ -9,7 +9,7 @@ from harness.evidence.shapes import Kinds, Many, Members, Shape, misfit
 from harness.model.errors import BadEvidence
 from harness.model.facts import MEANINGS, Stop
 from harness.model.pending import Pending
-from harness.model.schemas import ACKS, FORMAT_VERSION, ISOLATIONS, PHASES, TIMESTAMP_TYPES
+from harness.model.schemas import ACKS, FORMAT_VERSION, ISOLATIONS, TIMESTAMP_TYPES
 
 _PLACE: Final = {"topic": "string", "partition": "int"}
 _NAMED_PLACE: Final = {**_PLACE, "topic_id": "string"}
@@ -258,42 +258,6 @@ _STEPS: Final = [
     }
 ]
 
-_SNAPSHOT: Final = {
-    "phase": PHASES,
-    "at_ns": "int",
-    "partitions": [
-        {
-            **_NAMED_PLACE,
-            "leader": "int?",
-            "isr": ["int"],
-            "replicas": ["int"],
-            "logs": [{"broker": "int", "log_start": "int", "log_end": "int"}],
-            "high_watermark": "int?",
-            "last_stable_offset": "int?",
-        }
-    ],
-    "groups": [{**_PLACE, "group": "string", "offset": "int?", "at_ns?": "int", "stable?": "bool"}],
-    "topic_configs?": Many({}),
-    "broker_configs?": Many({}),
-}
-
-_CLUSTER: Final = {
-    "snapshots": [_SNAPSHOT],
-    "lineages": [{**_PLACE, "broker": "int", "epochs": [_SPAN]}],
-    "group_resets?": [
-        {
-            **_PLACE,
-            "group": "string",
-            "reader": "string",
-            "committed": "int?",
-            "began": "int?",
-            "at_ns": "int",
-        }
-    ],
-    "share_groups?": [{**_PLACE, "group": "string", "start": "int?", "lag": "int?", "asked_ns": "int", "at_ns": "int"}],
-    "group_answers?": [{**_PLACE, "group": "string", "offset": "int?", "asked_ns": "int", "at_ns": "int"}],
-}
-
 # Keys of format version 1 that have another name since. Unknown keys are ignored, so evidence that was written by them
 # would be read as if it said nothing. "*" stands for every member of a list.
 _FORMER: Final[dict[str, dict[tuple[str, ...], str]]] = {
@@ -315,7 +279,6 @@ FORMS: Final[dict[str, Shape]] = {
     "run.json": _RUN,
     "scenario.json": _SCENARIO,
     "steps.json": _STEPS,
-    "cluster.json": _CLUSTER,
 }
 
 

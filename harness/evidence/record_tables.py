@@ -9,9 +9,10 @@ from typing import Final
 import msgspec
 from msgspec import inspect
 
+from harness.model.documents.cluster import Cluster
 from harness.model.documents.reads import Reads
 
-RECORDS: Final[Mapping[str, object]] = {"reads.json": Reads}
+RECORDS: Final[Mapping[str, object]] = {"cluster.json": Cluster, "reads.json": Reads}
 _UNITS: Final = {"_ns": "ns", "_ms": "ms", "_s": "s"}
 _PLAIN: Final[Mapping[type[inspect.Type], str]] = {
     inspect.IntType: "int",

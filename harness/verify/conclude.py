@@ -275,9 +275,7 @@ def _facts(known: CaseResults) -> dict[str, Any]:
 
 def _below_log_start(case: Case) -> dict[str, int]:
     """By "topic/partition", how many offsets were below the log start at the end."""
-    last = case.last_snapshot
     starts = {
-        f"{p['topic']}/{p['partition']}": max((log["log_start"] for log in p["logs"]), default=0)
-        for p in (last["partitions"] if last else [])
+        f"{p.topic}/{p.partition}": max((log.log_start for log in p.logs), default=0) for p in case.last_partitions
     }
     return {place: start for place, start in sorted(starts.items()) if start > 0}

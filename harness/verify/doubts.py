@@ -175,14 +175,14 @@ def _copies_not_read(case: Case) -> Iterator[Doubt]:
     if case.manifest.get("sealed_by") != "harness" or case.last_snapshot is None:
         return
     done = {(r.topic, r.partition, r.isolation, r.replica) for r in case.reads}
-    for p in case.last_snapshot["partitions"]:
+    for p in case.last_partitions:
         for isolation in (COMMITTED, UNCOMMITTED):
-            everybody = isolation == COMMITTED or p["topic"] in case.transactional_topics
-            not_read = [b for b in p["replicas"] if (p["topic"], p["partition"], isolation, b) not in done]
-            if not_read and (everybody or not_read == p["replicas"]):
+            everybody = isolation == COMMITTED or p.topic in case.transactional_topics
+            not_read = [b for b in p.replicas if (p.topic, p.partition, isolation, b) not in done]
+            if not_read and (everybody or not_read == list(p.replicas)):
                 yield Doubt(
                     DoubtName.COPY_NOT_READ,
-                    f"the copies of {p['topic']}/{p['partition']} on brokers {not_read} were not read as {isolation}",
+                    f"the copies of {p.topic}/{p.partition} on brokers {not_read} were not read as {isolation}",
                 )
 
 
@@ -200,13 +200,12 @@ def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
         yield Doubt(
             DoubtName.NO_GROUP_OFFSETS, f"no coordinator reported stable offsets of group {group} after healing"
         )
-    for p in last["partitions"]:
-        topic, partition = p["topic"], p["partition"]
-        if set(p["isr"]) != set(p["replicas"]):
-            yield Doubt(
-                DoubtName.ISR_NOT_FULL, f"the ISR of {topic}/{partition} is {sorted(p['isr'])} of {p['replicas']}"
-            )
-        if p["high_watermark"] is None or p["last_stable_offset"] is None:
+    for p in last.partitions:
+        topic, partition = p.topic, p.partition
+        if set(p.isr) != set(p.replicas):
+            isr = f"{sorted(p.isr)} of {list(p.replicas)}"
+            yield Doubt(DoubtName.ISR_NOT_FULL, f"the ISR of {topic}/{partition} is {isr}")
+        if p.high_watermark is None or p.last_stable_offset is None:
             yield Doubt(
                 DoubtName.NO_WATERMARK,
                 f"the leader of {topic}/{partition} did not report its high watermark and last stable offset",
@@ -285,10 +284,10 @@ _SETTINGS: Mapping[str, str] = {
 
 def _configs(case: Case) -> Iterator[Doubt]:
     """Differences between the cluster's settings, as the run found them, and the contract."""
-    snapshots = case.cluster["snapshots"]
+    snapshots = case.cluster.snapshots
     if case.run.get("negative_control") or not snapshots:
         return
-    actual = snapshots[0].get("topic_configs") or {}
+    actual = snapshots[0].topic_configs or {}
     for topic, contract in case.contract.topics.items():
         config = actual.get(topic)
         if config is None:
@@ -306,18 +305,18 @@ def _configs(case: Case) -> Iterator[Doubt]:
                 DoubtName.CONFIGS_DIFFER,
                 f"{topic}: unclean.leader.election.enable is true on the brokers, and the contract says false",
             )
-        if "cleanup.policy" in config and ("compact" in config["cleanup.policy"]) != contract.compacted:
+        if "cleanup.policy" in config and ("compact" in (config["cleanup.policy"] or "")) != contract.compacted:
             yield Doubt(
                 DoubtName.CONFIGS_DIFFER,
                 f"{topic}: cleanup.policy is {config['cleanup.policy']} on the brokers, unlike in the contract",
             )
-    for p in snapshots[0]["partitions"]:
-        topic_contract = case.contract.topics.get(p["topic"])
-        if topic_contract is not None and len(p["replicas"]) != topic_contract.replicas:
-            name = f"{p['topic']}/{p['partition']}"
+    for p in snapshots[0].partitions:
+        topic_contract = case.contract.topics.get(p.topic)
+        if topic_contract is not None and len(p.replicas) != topic_contract.replicas:
+            name = f"{p.topic}/{p.partition}"
             yield Doubt(
                 DoubtName.CONFIGS_DIFFER,
-                f"{name} has {len(p['replicas'])} replicas, and the contract says {topic_contract.replicas}",
+                f"{name} has {len(p.replicas)} replicas, and the contract says {topic_contract.replicas}",
             )
 
 

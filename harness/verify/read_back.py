@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
 from harness.verify.engine.bucket_rows import Drill
-from harness.verify.engine.case import Case, Place, place_of, places_of
+from harness.verify.engine.case import Case, Place, places_of
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 from harness.verify.excuses.compaction import COMPACTED
@@ -76,8 +76,7 @@ def copies_read(case: Case, counts: Counts) -> dict[str, int | None]:
     = no broker reported it)."""
     topics = deleted(case)
     places = {place for place, of in counts.sent.items() if of["acked"] and place[:2] not in topics}
-    last = case.last_snapshot
-    there = {place_of(row): set(row["replicas"]) for row in (last["partitions"] if last else [])}
+    there = {row.place: set(row.replicas) for row in case.last_partitions}
     read: dict[Place, set[int]] = {}
     for one in case.reads:
         place = one.place

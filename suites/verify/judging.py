@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from harness.evidence.columns import arrow_schema
 from harness.evidence.parsing import parse
 from harness.model.contract.contract import contract_from_dict
+from harness.model.documents.cluster import Cluster
 from harness.model.documents.reads import Reads
 from harness.model.facts import facts_from
 from harness.model.schemas import TABLES
@@ -81,7 +82,7 @@ def case_of_history(history: Built) -> Case:
         scenario=history.scenario,
         run=history.run,
         steps=[with_facts(step) for step in history.steps],
-        cluster=history.cluster,
+        cluster=parse(Path("cluster.json"), history.cluster, Cluster),
         reads=parse(Path("reads.json"), history.reads, Reads),
         contract=contract_from_dict(history.run["contract"]),
         history=history.metadata,

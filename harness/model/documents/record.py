@@ -23,12 +23,17 @@ class Record(Struct, frozen=True, kw_only=True):
     """An object of a document. It is valid once it exists."""
 
 
-class OfPartition(Record, frozen=True, kw_only=True):
-    """An object about one partition of one topic."""
+class OfPlace(Record, frozen=True, kw_only=True):
+    """An object about one partition of whichever topic had the name."""
 
     topic: Annotated[str, meaning("name of the topic")]
-    topic_id: Annotated[str, meaning("the id that Kafka gave the topic")]
     partition: Annotated[int, meaning("number of the partition")]
+
+
+class OfPartition(OfPlace, frozen=True, kw_only=True):
+    """An object about one partition of one topic."""
+
+    topic_id: Annotated[str, meaning("the id that Kafka gave the topic")]
 
     @property
     def place(self) -> TopicIdPartition:

@@ -40,16 +40,16 @@ def _hanging(case: Case) -> Iterator[Finding]:
     """Partitions with a last stable offset below the high watermark, long after the load and its transactions
     ended."""
     last = case.last_snapshot
-    for p in last["partitions"] if last and settled(case) is not True else ():
-        stable, high = p["last_stable_offset"], p["high_watermark"]
+    for p in last.partitions if last and settled(case) is not True else ():
+        stable, high = p.last_stable_offset, p.high_watermark
         if stable is None or high is None or stable >= high:
             continue
         waited_s = (case.run.get("transactions_settled") or {}).get("waited_s", 0)
         yield Finding(
             kind=Kind.HANGING_TRANSACTION,
-            topic=p["topic"],
-            topic_id=p["topic_id"],
-            partition=p["partition"],
+            topic=p.topic,
+            topic_id=p.topic_id,
+            partition=p.partition,
             offset_first=stable,
             offset_last=high - 1,
             count=high - stable,
@@ -58,7 +58,7 @@ def _hanging(case: Case) -> Iterator[Finding]:
                 f"{waited_s:g} s after the last transaction"
             ),
             contract=promise(Kind.HANGING_TRANSACTION, None, None, case.contract),
-            excused_by=lost_marker(case, p["topic"], p["partition"], stable),
+            excused_by=lost_marker(case, p.topic, p.partition, stable),
         )
 
 
@@ -73,13 +73,13 @@ def _not_recovered(case: Case) -> Iterator[Finding]:
 
 
 def _beyond(case: Case) -> Iterator[Finding]:
-    for log in beyond_log(case):
+    for p, log in beyond_log(case):
         yield Finding(
             kind=Kind.LOG_START,
-            topic=log["topic"],
-            topic_id=log["topic_id"],
-            partition=log["partition"],
-            reader=f"broker {log['broker']}",
-            detail=f"the log starts at {log['log_start']}, above the high watermark",
-            contract=promise(Kind.LOG_START, log["topic"], None, case.contract),
+            topic=p.topic,
+            topic_id=p.topic_id,
+            partition=p.partition,
+            reader=f"broker {log.broker}",
+            detail=f"the log starts at {log.log_start}, above the high watermark",
+            contract=promise(Kind.LOG_START, p.topic, None, case.contract),
         )

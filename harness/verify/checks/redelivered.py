@@ -62,9 +62,9 @@ def _died(case: Case) -> list[tuple[Any, ...]]:
 def _reset(case: Case) -> list[tuple[Any, ...]]:
     """Everything from the start position of a member, if its group had no offset any more."""
     return [
-        (row["topic"], row["partition"], reader.reader, row["began"], UNBOUNDED)
+        (row.topic, row.partition, reader.reader, row.began, UNBOUNDED)
         for reader, row, _ in skipped_by_reset(case)
-        if row["committed"] is None and row["began"] is not None
+        if row.committed is None and row.began is not None
     ]
 
 
@@ -83,10 +83,10 @@ def missed(given: Prepared) -> list[dict[str, int]]:
     """For each bundle, by "topic/partition": how many acknowledged records a group never received because they were
     deleted before a member started after them (auto.offset.reset), or compacted away before the group read them."""
     rows = [
-        (n, row["topic"], row["partition"], reader.reader, row["committed"] or 0, row["began"])
+        (n, row.topic, row.partition, reader.reader, row.committed or 0, row.began)
         for n, case in enumerate(given.cases)
         for reader, row, _ in skipped_by_reset(case)
-        if row["began"] is not None
+        if row.began is not None
     ]
     found: list[dict[str, int]] = [{} for _ in given.cases]
     place: list[Any] = [BUNDLE, "topic", "partition"]

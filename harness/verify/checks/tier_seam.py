@@ -29,7 +29,7 @@ from harness.verify.checks.tier_state import (
     lineage_of,
     rows_of_look,
 )
-from harness.verify.engine.case import Case, Place, place_of
+from harness.verify.engine.case import NO_BROKER, Case, Place
 from harness.verify.sentences import promise
 
 LISTED_MAX: Final = 50  # of a kind and partition
@@ -157,9 +157,8 @@ class _TieredPartition:
     @property
     def _leader(self) -> int:
         """The leader at the end."""
-        last = self.case.last_snapshot
-        leaders = [p["leader"] for p in (last["partitions"] if last else []) if place_of(p) == self.place]
-        return leaders[0] if leaders else -1
+        leaders = [p.leader for p in self.case.last_partitions if p.place == self.place]
+        return NO_BROKER if not leaders or leaders[0] is None else leaders[0]
 
     # --- objects ---
 
@@ -330,10 +329,10 @@ def _not_read(names: set[str], tier: Tier) -> Iterator[Doubt]:
 def _replicas_not_seen(case: Case, names: set[str], tier: Tier) -> Iterator[Doubt]:
     """Replicas that did not report at the end: what they have deleted locally is unknown."""
     last = case.last_snapshot
-    for p in last["partitions"] if last else []:
-        if p["topic"] in names:
-            partition = tier.partitions.get(place_of(p), Partition())
+    for p in last.partitions if last else []:
+        if p.topic in names:
+            partition = tier.partitions.get(p.place, Partition())
             reported = {row["broker"] for row in last_look(partition.replicas)}
-            if silent := sorted(set(p["replicas"]) - reported):
-                where = f"{p['topic']}-{p['partition']} on brokers {', '.join(map(str, silent))}"
+            if silent := sorted(set(p.replicas) - reported):
+                where = f"{p.topic}-{p.partition} on brokers {', '.join(map(str, silent))}"
                 yield Doubt(DoubtName.TIER_NOT_READ, f"the local log start of {where} was not reported at the end")

@@ -3,7 +3,7 @@ tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from harness.model.contract.contract import SENTINEL
@@ -41,10 +41,11 @@ def _unproven(case: Case) -> list[str]:
 
 def _between_brokers(case: Case, brokers: range, wanted: str) -> Iterator[str]:
     """Brokers with a configuration at the end that does not use the wanted protocol between brokers."""
-    configs = (case.last_snapshot or {}).get("broker_configs") or {}
+    configs = (case.last_snapshot.broker_configs if case.last_snapshot else None) or {}
     for broker in brokers:
-        config: Mapping[str, str] = configs.get(str(broker)) or {}
-        protocols = dict(pair.split(":", 1) for pair in config.get("listener.security.protocol.map", ":").split(","))
-        spoken = protocols.get(config.get("inter.broker.listener.name", ""))
+        config = configs.get(str(broker)) or {}
+        listeners = config.get("listener.security.protocol.map") or ":"
+        protocols = dict(pair.split(":", 1) for pair in listeners.split(","))
+        spoken = protocols.get(config.get("inter.broker.listener.name") or "")
         if spoken != wanted:
             yield f"broker {broker} connects to the others with {spoken or 'an unknown protocol'}, not with {wanted}"

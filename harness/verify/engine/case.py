@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from harness.evidence import Bundle
 from harness.model.contract.contract import Contract, contract_from_dict
+from harness.model.documents.cluster import Cluster, PartitionState, Phase, Snapshot
 from harness.model.documents.reads import Read
 from harness.model.errors import BadEvidence
 from harness.model.facts import facts_from
@@ -16,7 +17,7 @@ from harness.model.history.history import History
 COMMITTED: Final = "read_committed"
 UNCOMMITTED: Final = "read_uncommitted"
 # The snapshots after healing, the last one first.
-FINAL_PHASES: Final = ("drained", "healed")
+FINAL_PHASES: Final[tuple[Phase, ...]] = ("drained", "healed")
 NO_BROKER: Final = -1  # in place of a broker's id, as in Kafka: a partition without leader, a copy without disk
 
 Place = tuple[str, str, int]  # topic, topic id, partition
@@ -33,16 +34,22 @@ class Case:
     scenario: Mapping[str, Any]
     run: Mapping[str, Any]
     steps: Sequence[Mapping[str, Any]]
-    cluster: Mapping[str, Any]
+    cluster: Cluster
     reads: Sequence[Read]
     contract: Contract
     history: History | None = None
 
     @property
-    def last_snapshot(self) -> Mapping[str, Any] | None:
+    def last_snapshot(self) -> Snapshot | None:
         """The last report of the brokers after healing; None when they were not asked."""
-        by_phase = {s["phase"]: s for s in self.cluster["snapshots"]}
+        by_phase = {snapshot.phase: snapshot for snapshot in self.cluster.snapshots}
         return next((by_phase[phase] for phase in FINAL_PHASES if phase in by_phase), None)
+
+    @property
+    def last_partitions(self) -> Sequence[PartitionState]:
+        """The partitions of that report; none without one."""
+        last = self.last_snapshot
+        return last.partitions if last else ()
 
     @property
     def transactional_topics(self) -> set[str]:
@@ -105,42 +112,37 @@ def lacking(foreign: Exception) -> str:
 def places_of(case: Case) -> list[PlaceFacts]:
     """Every topic-partition in the last snapshot or in a drain."""
     snapshot = case.last_snapshot
-    rows = {place_of(p): p for p in (snapshot["partitions"] if snapshot else [])}
+    rows = {row.place: row for row in case.last_partitions}
     drains: dict[tuple[Place, str], Read] = {}
     for read in case.reads:
         if read.kind == "drain":
             drains[read.place, read.isolation] = read
     known = dict.fromkeys([*rows, *(place for place, _ in drains)])
-    return [_facts(place, rows.get(place), drains, snapshot["at_ns"] if snapshot else None) for place in known]
+    return [_facts(place, rows.get(place), drains, snapshot.at_ns if snapshot else None) for place in known]
 
 
 def _facts(
     place: Place,
-    row: Mapping[str, Any] | None,
+    row: PartitionState | None,
     drains: Mapping[tuple[Place, str], Read],
     as_of_ns: int | None,
 ) -> PlaceFacts:
     committed, uncommitted = drains.get((place, COMMITTED)), drains.get((place, UNCOMMITTED))
-    logs = {log["broker"]: log for log in row["logs"]} if row else {}
-    whole = row is not None and set(row["replicas"]) <= logs.keys() and bool(logs)
+    logs = {log.broker: log for log in row.logs} if row else {}
+    whole = row is not None and set(row.replicas) <= logs.keys() and bool(logs)
     starts = [read.start for read in (committed,) if read]
-    if row and row["leader"] in logs:
-        starts.append(logs[row["leader"]]["log_start"])
+    if row and row.leader in logs:
+        starts.append(logs[row.leader].log_start)
     return PlaceFacts(
         place=place,
         log_start=max(starts, default=0),
-        log_end=max(log["log_end"] for log in logs.values()) if whole else None,
+        log_end=max(log.log_end for log in logs.values()) if whole else None,
         as_of_ns=as_of_ns if row else None,
         committed=committed.position if committed else None,
         committed_reached=_reached(committed),
         uncommitted=uncommitted.position if uncommitted else None,
         uncommitted_reached=_reached(uncommitted),
     )
-
-
-def place_of(row: Mapping[str, Any]) -> Place:
-    """The topic-partition of a document's row."""
-    return row["topic"], row["topic_id"], row["partition"]
 
 
 def _reached(read: Read | None) -> bool:

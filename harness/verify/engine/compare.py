@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from harness.model.documents.reads import Read
 from harness.model.scenario.scenario import SHARE
 from harness.model.schemas import Columns
-from harness.verify.engine.case import Case, place_of
+from harness.verify.engine.case import Case
 from harness.verify.engine.fingerprints import OFFSET_BITS, differing, offset_bucket, together
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
@@ -147,12 +147,11 @@ def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:
 
 
 def _span(case: Case, read: Read) -> tuple[int, int]:
-    last = case.last_snapshot
     starts = [
-        log["log_start"]
-        for p in (last["partitions"] if last else [])
-        for log in p["logs"]
-        if (place_of(p), log["broker"]) == (read.place, read.replica)
+        log.log_start
+        for p in case.last_partitions
+        for log in p.logs
+        if (p.place, log.broker) == (read.place, read.replica)
     ]
     return max([read.start, *starts]), read.position - 1
 

@@ -198,8 +198,7 @@ def _start_of(epochs: Sequence[tuple[int, int]], epoch: int) -> int | None:
 
 def _last_id(case: Case, topic: str) -> str | None:
     """The id of the topic that has the name at the end, of which the evidence has the lineages; None = unknown."""
-    last = case.last_snapshot
-    ids = [row["topic_id"] for row in (last["partitions"] if last else []) if row["topic"] == topic]
+    ids = [row.topic_id for row in case.last_partitions if row.topic == topic]
     lives = case.history.topics if case.history is not None else ()
     ids += [life.topic_id for life in reversed(lives) if life.topic == topic]
     return ids[0] if ids else None
@@ -207,11 +206,10 @@ def _last_id(case: Case, topic: str) -> str | None:
 
 def _lineages(case: Case) -> Lineages:
     """Leader epochs with their first offset, by place, from the last leader; else from any replica."""
-    last = case.last_snapshot
-    leaders = {(p["topic"], p["partition"]): p["leader"] for p in (last["partitions"] if last else [])}
+    leaders = {(p.topic, p.partition): p.leader for p in case.last_partitions}
     out: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    for lineage in case.cluster["lineages"]:
-        place = (lineage["topic"], lineage["partition"])
-        if place not in out or leaders.get(place) == lineage["broker"]:
-            out[place] = sorted((epoch, start) for epoch, start in lineage["epochs"])
+    for lineage in case.cluster.lineages:
+        place = (lineage.topic, lineage.partition)
+        if place not in out or leaders.get(place) == lineage.broker:
+            out[place] = sorted((epoch, start) for epoch, start in lineage.epochs)
     return out

@@ -22,7 +22,7 @@ from harness.model.errors import BadEvidence
 from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
-from harness.verify.engine.case import NO_BROKER, Case, Place, place_of
+from harness.verify.engine.case import NO_BROKER, Case, Place
 from harness.verify.engine.elections import leader_changes
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
@@ -160,9 +160,9 @@ def _disks_of_copies(case: Case) -> Iterator[tuple[Any, ...]]:
     """The disks that show the contents of each copy, for every place."""
     rebuilt = any(facts_in(case.steps, FactKind.COPIES_REBUILT))
     replicas: dict[tuple[str, str, int], set[int]] = {}
-    for snapshot in case.cluster["snapshots"]:
-        for row in snapshot["partitions"]:
-            replicas.setdefault(place_of(row), {NO_BROKER} if rebuilt else set()).update(row["replicas"])
+    for snapshot in case.cluster.snapshots:
+        for row in snapshot.partitions:
+            replicas.setdefault(row.place, {NO_BROKER} if rebuilt else set()).update(row.replicas)
     for place, brokers in replicas.items():
         cut_to = _cut_to(case, place)
         yield from ((*place, _ANY, broker, cut_to) for broker in sorted(brokers))
@@ -188,5 +188,5 @@ def _cut_to(case: Case, place: Place) -> int:
     changes = [change for change in leader_changes(case) if change.concerns(topic, partition, topic_id)]
     if not by_step and not any(change.unclean for change in changes):
         return 0
-    lineages = [row for row in case.cluster["lineages"] if (row["topic"], row["partition"]) == (topic, partition)]
-    return max((start for row in lineages for _, start in row["epochs"]), default=0)
+    lineages = [row for row in case.cluster.lineages if (row.topic, row.partition) == (topic, partition)]
+    return max((start for row in lineages for _, start in row.epochs), default=0)

@@ -6,7 +6,7 @@ A group's commits are records of one partition of __consumer_offsets, so they sh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from harness.model.contract.contract import OFFSETS_RETENTION, OffsetsContract, ReaderContract
 from harness.model.contract.internal_topics import OFFSETS, offsets_partition
+from harness.model.documents.cluster import GroupReset
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
 from harness.verify.engine.case import NO_BROKER, Case
@@ -116,18 +117,18 @@ def may_be_gone(case: Case, group: str, *, reported_ns: int, done_ns: int, first
     )
 
 
-def skipped_by_reset(case: Case) -> Iterator[tuple[ReaderContract, Mapping[str, Any], str]]:
+def skipped_by_reset(case: Case) -> Iterator[tuple[ReaderContract, GroupReset, str]]:
     """(reader, its row of `group_resets`, why) of each reader that used auto.offset.reset where it could not
     continue."""
     readers = case.contract.readers
-    for row in case.cluster.get("group_resets") or []:
-        reader = readers.get(row["reader"])
+    for row in case.cluster.group_resets or ():
+        reader = readers.get(row.reader)
         if reader is None or not reader.reset:
             continue
-        if row["committed"] is None:
+        if row.committed is None:
             yield reader, row, "the group had no committed offset"
-        elif row["committed"] < (start := _log_start(case, row)):
-            yield reader, row, f"its offset {row['committed']} was below the log start {start} at that time"
+        elif row.committed < (start := _log_start(case, row)):
+            yield reader, row, f"its offset {row.committed} was below the log start {start} at that time"
 
 
 def stopped(case: Case) -> dict[str, int]:
@@ -138,17 +139,17 @@ def stopped(case: Case) -> dict[str, int]:
 def refusals(case: Case) -> list[tuple[ReaderContract, str, int]]:
     """(reader, topic, partition) of each reader that refused as configured (auto.offset.reset=error)."""
     return [
-        (reader, row["topic"], row["partition"])
+        (reader, row.topic, row.partition)
         for reader, row, _ in skipped_by_reset(case)
-        if row["began"] is None and reader.reset == "error"
+        if row.began is None and reader.reset == "error"
     ]
 
 
-def _log_start(case: Case, row: Mapping[str, Any]) -> int:
+def _log_start(case: Case, row: GroupReset) -> int:
     """The highest log start that steps saw by the time of the reset."""
-    place = row["topic"], row["partition"]
+    place = row.topic, row.partition
     seen = [event for event, _ in case.events("log_start_seen") if (event["topic"], event["partition"]) == place]
-    return max((event["log_start"] for event in seen if event["at_ns"] <= row["at_ns"]), default=0)
+    return max((event["log_start"] for event in seen if event["at_ns"] <= row.at_ns), default=0)
 
 
 def unclean_elections(case: Case, topic: str) -> Iterator[LeaderChange]:
@@ -183,5 +184,5 @@ def groups_reported(case: Case) -> list[str]:
     """Groups that the contract or any coordinator names."""
     contract = case.contract
     declared = {r.group for r in contract.readers.values()} | {p.group for p in contract.processors.values()}
-    reported = {row["group"] for snapshot in case.cluster["snapshots"] for row in snapshot["groups"]}
-    return sorted(declared | reported | {row["group"] for row in case.cluster.get("group_answers") or []})
+    reported = {row.group for snapshot in case.cluster.snapshots for row in snapshot.groups}
+    return sorted(declared | reported | {row.group for row in case.cluster.group_answers or ()})

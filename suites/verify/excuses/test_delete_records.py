@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypedDict, cast
 
 import pytest
 
+from harness.evidence.parsing import parse
+from harness.model.documents.cluster import Snapshot
 from harness.verify.excuses.delete_records import deleted_records_returned, returned, returned_by_design
 from suites.verify.judging import with_facts
 from suites.verify.metadata import Metadata
@@ -43,9 +46,10 @@ def case(
     **contract: Any,
 ) -> Any:
     """A run in which the records below 2 were deleted. At its end the log of broker 1 starts at 0."""
-    logs = [{"broker": broker, "log_start": start} for broker, start in (starts or {1: 0}).items()]
+    logs = [{"broker": broker, "log_start": start, "log_end": 9} for broker, start in (starts or {1: 0}).items()]
     place = {"topic": "t", "topic_id": "i", "partition": 0, "isr": isr, "replicas": replicas, "logs": logs}
-    place["leader"] = contract.get("leader", -1)
+    place |= {"leader": contract.get("leader", -1), "high_watermark": 9, "last_stable_offset": 9}
+    last = {"phase": "drained", "at_ns": AT_NS + 900 * S, "partitions": [place], "groups": []}
     deleted = {"kind": "delete_records", "topic": "t", "partition": 0, "at_ns": AT_NS, "before_offset": 2}
     topic = SimpleNamespace(unclean_election=contract.get("unclean", False))
     return cast(
@@ -53,7 +57,7 @@ def case(
         SimpleNamespace(
             steps=[with_facts(step) for step in steps],
             contract=SimpleNamespace(topics={"t": topic}, start_checkpoint_ms=contract.get("every_ms", 60_000)),
-            last_snapshot={"at_ns": AT_NS + 900 * S, "partitions": [place]},
+            last_snapshot=parse(Path("cluster.json"), last, Snapshot),
             history=metadata and metadata.history(),
             run={},
             events=lambda kind: [(event, {}) for event in (deleted, *events) if event["kind"] == kind],
