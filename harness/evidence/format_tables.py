@@ -14,9 +14,10 @@ from typing import Final
 from msgspec import inspect
 
 from harness.evidence.forms import FORMS
-from harness.evidence.record_tables import RECORDS, keys_of_records
+from harness.evidence.record_tables import RECORDS, keys_of_records, kinds_of_records
 from harness.evidence.shapes import Kinds, Many, Shape
 from harness.model.described import Described
+from harness.model.documents.steps import Event
 from harness.model.doubt_names import DoubtName
 from harness.model.facts import MEANINGS
 from harness.model.finding import Kind
@@ -68,6 +69,10 @@ def _facts() -> str:
         for kind, meaning in MEANINGS.items()
     )
     return _table(("kind of fact", "keys", "meaning, and what an excuse takes from it"), rows)
+
+
+def _events() -> str:
+    return _table(("kind", "keys besides `kind`", "meaning"), kinds_of_records(inspect.type_info(Event)))
 
 
 def _words(head: str, words: type[Described]) -> str:
@@ -122,6 +127,7 @@ BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "columns of findings.parquet": partial(_columns, FINDINGS),
     **{f"keys of {document}": partial(_keys, document) for document in FORMS},
     **{f"keys of {document}": partial(_records, document) for document in RECORDS},
+    "events": _events,
     "facts": _facts,
     "doubts": partial(_words, "doubt", DoubtName),
     "kinds of findings": partial(_words, "kind", Kind),

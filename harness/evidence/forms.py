@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, Final
 
-from harness.evidence.shapes import Kinds, Many, Members, Shape, misfit
+from harness.evidence.shapes import Many, Members, Shape, misfit
 from harness.model.errors import BadEvidence
-from harness.model.facts import MEANINGS, Stop
 from harness.model.pending import Pending
 from harness.model.schemas import ACKS, FORMAT_VERSION, ISOLATIONS, TIMESTAMP_TYPES
 
@@ -131,133 +130,6 @@ _SCENARIO: Final = {
     "steps?": [{}],
 }
 
-_EVENT: Final = {**_PLACE, "at_ns": "int"}
-_EVENTS: Final = Kinds(
-    "kind",
-    {
-        "unclean_election": {**_EVENT, "leader_epoch": "int", "log_end?": "int"},
-        "transaction_aborted": {
-            **_EVENT,
-            "topic_id": "string",
-            "producer": "string",
-            "producer_id": "int",
-            "start_offset": "int",
-            "coordinator": "string",
-            "asked_ns": "int",
-        },
-        "delete_records": {**_EVENT, "before_offset": "int"},
-        "tier_off": {**_EVENT, "before_offset": "int"},
-        "leader_change": {
-            **_EVENT,
-            "old_leader": "int?",
-            "new_leader": "int",
-            "leader_epoch": "int",
-            "clean": "bool?",
-        },
-        "internal_leader_change": {
-            **_EVENT,
-            "old_leader": "int?",
-            "new_leader": "int",
-            "leader_epoch": "int",
-            "clean": "bool?",
-            "since_ns": "int",
-            "in_sync_ns?": "int",
-        },
-        "group_away": {"group": "string", "from_ns": "int", "left_ns": "int", "to_ns": "int"},
-        "group_deleted": {"group": "string", "outcome": "string", "asked_ns": "int", "at_ns": "int"},
-        "partitions_added": {**_EVENT, "partitions": "int"},
-        "topic_deleted": {"topic": "string", "topic_id": "string", "at_ns": "int"},
-        "power_loss": {
-            **_EVENT,
-            "broker": "int",
-            "isr": ["int"],
-            "log_end": "int",
-            "recovery_point": "int",
-            "sound_end?": "int",
-            "pretended?": "bool",
-        },
-        "lost_tail": {
-            **_EVENT,
-            "broker": "int",
-            "leader_epoch": "int",
-            "isr": ["int"],
-            "elr_level": "int?",
-            "log_end": "int",
-        },
-        "held_frame": {
-            "at_ns": "int",
-            "link": "string",
-            "api": "string",
-            "version": "int",
-            "client": "string",
-            "held_ns?": "int",
-            "answered_ns?": "int",
-            "errors?": ["string"],
-        },
-        "no_acks": {
-            **_EVENT,
-            "since_ns": "int",
-            "leader": "int",
-            "isr": ["int"],
-            "beside": Many("int"),
-        },
-        "only_disk_lost": {
-            **_EVENT,
-            "broker": "int",
-            "log_end": "int",
-            "isr?": ["int"],
-            "leader_epoch?": "int",
-        },
-        "reader_died": {**_EVENT, "group": "string", "from_offset": "int", "before_offset": "int"},
-        "processor_died": {**_EVENT, "group": "string", "at": "string", "from_offset": "int", "before_offset": "int"},
-        "log_start_seen": {**_EVENT, "log_start": "int"},
-        "tiered_seen": {**_EVENT, "below": "int"},
-        "objects_deleted": {
-            **_EVENT,
-            "segment_id": "string",
-            "base_offset": "int",
-            "last_offset": "int",
-            "local_start": "int",
-        },
-        "clock": {"nodes": ["int"], "jump_ms": "int", "rate": "number", "at_ns": "int"},
-    },
-)
-
-# The keys of facts that are not the same in every kind. A `how` is required, because it decides what is excused.
-_OF_FACTS: Final[dict[str, dict[str, Shape]]] = {
-    "nodes": {"nodes?": ["int"]},
-    "how": {"how": tuple(stop.value for stop in Stop)},
-    "what": {"what?": "string"},
-    "topic": {"topic": "string"},
-    "client": {"client?": "string"},
-    "config": {"config": Many("string")},
-}
-_FACTS: Final = Kinds(
-    "kind",
-    {
-        kind.value: {
-            "from_ns": "int",
-            "to_ns?": "int",
-            **{key: shape for named in meaning.keys for key, shape in _OF_FACTS[named].items()},
-        }
-        for kind, meaning in MEANINGS.items()
-    },
-)
-
-_STEPS: Final = [
-    {
-        "name": "string",
-        "do": "string",
-        "started_ns": "int?",
-        "ended_ns": "int?",
-        "healed_ns": "int?",
-        "is_fault": "bool",
-        "effect?": {"held?": "bool"},
-        "facts": [_FACTS],
-        "events": [_EVENTS],
-    }
-]
-
 # Keys of format version 1 that have another name since. Unknown keys are ignored, so evidence that was written by them
 # would be read as if it said nothing. "*" stands for every member of a list.
 _FORMER: Final[dict[str, dict[tuple[str, ...], str]]] = {
@@ -278,7 +150,6 @@ _FORMER: Final[dict[str, dict[tuple[str, ...], str]]] = {
 FORMS: Final[dict[str, Shape]] = {
     "run.json": _RUN,
     "scenario.json": _SCENARIO,
-    "steps.json": _STEPS,
 }
 
 

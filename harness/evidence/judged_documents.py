@@ -13,6 +13,7 @@ from harness.evidence.manifest import check_version
 from harness.evidence.parsing import check_numbers, parse
 from harness.model.documents.cluster import Cluster
 from harness.model.documents.reads import Read, Reads
+from harness.model.documents.steps import Step, Steps
 from harness.model.errors import BadEvidence
 from harness.model.schemas import FORMAT_VERSION
 
@@ -30,7 +31,7 @@ class Documents:
 
     run: Mapping[str, Any]
     scenario: Mapping[str, Any]
-    steps: Sequence[Mapping[str, Any]]
+    steps: Sequence[Step]
     cluster: Cluster
     reads: Sequence[Read]
 
@@ -45,7 +46,7 @@ def documents_of(path: Path, *, version_needed: bool = False) -> Documents:
     return Documents(
         run=run,
         scenario=_formed(path, "scenario.json"),
-        steps=_formed(path, "steps.json", optional=unfinished),
+        steps=parse(path / "steps.json", _content(path, "steps.json", optional=unfinished), Steps),
         cluster=parse(path / "cluster.json", _content(path, "cluster.json", optional=unfinished), Cluster),
         reads=parse(path / "reads.json", _content(path, "reads.json", optional=unfinished), Reads),
     )

@@ -25,7 +25,7 @@ def parse(file: Path, content: object, kind: type[_T]) -> _T:
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as refusal:
-        raise _refused(file, mismatch(content, inspect.type_info(kind)) or str(refusal)) from None
+        raise _refused(file, mismatch(content, inspect.type_info(kind)) or _of_rule(refusal)) from None
 
 
 def check_numbers(file: Path, content: object) -> None:
@@ -130,6 +130,12 @@ def _of_record(value: object, kind: inspect.StructType, at: str) -> str | None:
         elif wrong := mismatch(value[key], field.type, _below(at, key)):
             return wrong
     return None
+
+
+def _of_rule(refusal: msgspec.ValidationError) -> str:
+    """A rule between fields, which a record checks itself: its words, behind the path that msgspec adds to them."""
+    said, _, at = str(refusal).partition(" - at `$")
+    return f"{at.strip('.`')} {said}".lstrip()
 
 
 def _refused(file: Path, wrong: str) -> BadEvidence:

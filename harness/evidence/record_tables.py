@@ -11,8 +11,9 @@ from msgspec import inspect
 
 from harness.model.documents.cluster import Cluster
 from harness.model.documents.reads import Reads
+from harness.model.documents.steps import Steps
 
-RECORDS: Final[Mapping[str, object]] = {"cluster.json": Cluster, "reads.json": Reads}
+RECORDS: Final[Mapping[str, object]] = {"cluster.json": Cluster, "reads.json": Reads, "steps.json": Steps}
 _UNITS: Final = {"_ns": "ns", "_ms": "ms", "_s": "s"}
 _PLAIN: Final[Mapping[type[inspect.Type], str]] = {
     inspect.IntType: "int",
@@ -28,6 +29,8 @@ def keys_of_records(kind: inspect.Type, at: str = "") -> Iterator[tuple[str, str
     match kind:
         case inspect.Metadata():
             yield from keys_of_records(kind.type, at)
+        case inspect.UnionType() if tagged(kind):
+            return  # they have a table of their own
         case inspect.UnionType():
             for member in kind.types:
                 yield from keys_of_records(member, at)
@@ -41,6 +44,23 @@ def keys_of_records(kind: inspect.Type, at: str = "") -> Iterator[tuple[str, str
                 required = "yes" if field.required else "no, or null"
                 yield f"`{key}`", type_of(field), required, meaning_of(field)
                 yield from keys_of_records(field.type, key)
+
+
+def tagged(kind: inspect.UnionType) -> list[inspect.StructType]:
+    """The members of a union of records, of which a tag names one; none if the union is another one."""
+    return [member for member in kind.types if isinstance(member, inspect.StructType) and member.tag is not None]
+
+
+def kinds_of_records(kind: inspect.Type) -> Iterator[tuple[str, str, str]]:
+    """Each record of a tagged union: its tag, its keys, and what it says."""
+    for member in tagged(kind) if isinstance(kind, inspect.UnionType) else ():
+        keys = "; ".join(map(_key_in_words, member.fields))
+        yield f"`{member.tag}`", keys, " ".join((member.cls.__doc__ or "").split())
+
+
+def _key_in_words(field: inspect.Field) -> str:
+    optional = "" if field.required else ", optional"
+    return f"`{field.encode_name}` ({type_of(field)}{optional}): {meaning_of(field)}"
 
 
 def meaning_of(field: inspect.Field) -> str:

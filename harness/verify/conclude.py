@@ -6,7 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from msgspec import to_builtins
+
 from harness.model.contract.contract import SENTINEL
+from harness.model.documents.steps import Step
 from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind
 from harness.model.outcome import JAVA_CLIENTS, LIBRDKAFKA
@@ -25,7 +28,7 @@ from harness.verify.doubts import doubts_of, history_problem
 from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.rows import NOT_FINDINGS, NOTED
-from harness.verify.engine.steps import episodes_of, facts_of, step_at
+from harness.verify.engine.steps import episodes_of, step_at
 from harness.verify.excuses.delete_records import returned, returned_by_design
 from harness.verify.excuses.offset_loss import stopped
 from harness.verify.excuses.tier_metadata_lost import gaps_excused, holes, orphaned
@@ -153,8 +156,8 @@ def _of_readers(case: Case) -> str:
 
 def _not_covered(case: Case) -> list[str]:
     """Things that other scenarios test and this run did not: no fault with such a fact had an effect."""
-    effective = [step for step in case.steps if step["is_fault"] and (step["effect"] or {}).get("held")]
-    shown = {word for step in effective for fact in facts_of(step) for word in (fact.kind, fact.how)}
+    effective = [step for step in case.steps if step.is_fault and step.effect and step.effect.held]
+    shown = {word for step in effective for fact in step.facts for word in (fact.kind, fact.how)}
     return [what for what, facts in _COVERED_BY.items() if not shown & facts]
 
 
@@ -269,8 +272,13 @@ def _facts(known: CaseResults) -> dict[str, Any]:
             f"{t}/{p}": sent["unknown"] for (t, _, p), sent in sorted(counts.sent.items()) if sent["unknown"]
         },
         "observations": {" ".join(who): n for who, n in sorted(counts.read.items())},
-        "steps": [{k: step.get(k) for k in ("name", "do", "is_fault", "effect")} for step in case.steps],
+        "steps": [_shown(step) for step in case.steps],
     }
+
+
+def _shown(step: Step) -> dict[str, object]:
+    effect = None if step.effect is None else to_builtins(step.effect)
+    return {"name": step.name, "do": step.do, "is_fault": step.is_fault, "effect": effect}
 
 
 def _below_log_start(case: Case) -> dict[str, int]:

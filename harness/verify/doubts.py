@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from harness.model.documents.steps import Effect
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Kind
 from harness.model.history.changes import Problem, ProblemKind
@@ -87,10 +88,10 @@ def _without_effect(case: Case) -> Iterator[Doubt]:
     """Faults without an effect on the data path: they tested nothing. A run that reported them already uses the same
     sentence, so that it is not repeated."""
     for step in case.steps:
-        effect = step["effect"] or {}
-        if step["is_fault"] and not effect.get("held"):
-            because = effect.get("because") or "nothing proves an effect"
-            yield Doubt(DoubtName.NO_EFFECT, f"step {step['name']} had no effect: {because}")
+        effect = step.effect or Effect()
+        if step.is_fault and not effect.held:
+            because = effect.because or "nothing proves an effect"
+            yield Doubt(DoubtName.NO_EFFECT, f"step {step.name} had no effect: {because}")
 
 
 def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:

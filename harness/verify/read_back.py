@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from pyspark.sql import functions as F
 
+from harness.model.documents.steps import RecordsDeleted, Step, TierLeft
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
 from harness.verify.engine.bucket_rows import Drill
@@ -97,12 +98,12 @@ def _starts(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
         if facts.log_start > 0:
             topic, _, partition = facts.place
             settings = " or ".join(deleting_settings(case, topic)) or Deletion.UNKNOWN.value
-            requested = _to(case.events("delete_records"), topic, partition)
-            tier_off = _to(case.events("tier_off"), topic, partition)
+            requested = _to(case.events(RecordsDeleted), topic, partition)
+            tier_off = _to(case.events(TierLeft), topic, partition)
             yield number, *facts.place, facts.log_start, requested, tier_off, settings
 
 
-def _to(events: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], topic: str, partition: int) -> int:
+def _to(events: Sequence[tuple[RecordsDeleted | TierLeft, Step]], topic: str, partition: int) -> int:
     """Up to which offset these events deleted the records of a partition."""
-    here = [event for event, _ in events if (event["topic"], event["partition"]) == (topic, partition)]
-    return max((event["before_offset"] for event in here), default=0)
+    here = [event for event, _ in events if (event.topic, event.partition) == (topic, partition)]
+    return max((event.before_offset for event in here), default=0)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from harness.model.documents.steps import PartitionsAdded
 from harness.model.doubt_names import DoubtName, floor_of
 from harness.model.outcome import TxnOutcome
 from harness.model.verdict import Doubt
@@ -47,8 +48,8 @@ def _load(case: Case, counts: Counts) -> Iterator[Doubt]:
 
 def _added(case: Case) -> set[tuple[str, int]]:
     """Partitions that a step added to a topic: there was no load on them before it."""
-    events = [event for event, _ in case.events("partitions_added")]
-    return {(event["topic"], p) for event in events for p in range(event["partition"], event["partitions"])}
+    events = [event for event, _ in case.events(PartitionsAdded)]
+    return {(event.topic, p) for event in events for p in range(event.partition, event.partitions)}
 
 
 def _wants_load_after(case: Case) -> bool:

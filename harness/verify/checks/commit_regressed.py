@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.documents.cluster import Snapshot
+from harness.model.documents.steps import GroupDeleted
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
@@ -134,10 +135,10 @@ def _commits(drill: Drill) -> DataFrame:
 def _deletions(given: Prepared) -> list[tuple[Any, ...]]:
     """(case, group, outcome, when requested, when done) of groups that declared steps deleted."""
     return [
-        (n, event["group"], event["outcome"], event["asked_ns"], event["at_ns"])
+        (n, event.group, event.outcome, event.asked_ns, event.at_ns)
         for n, case in enumerate(given.cases)
-        for event, step in case.events("group_deleted")
-        if step["name"] in case.contract.group_deletions
+        for event, step in case.events(GroupDeleted)
+        if step.name in case.contract.group_deletions
     ]
 
 

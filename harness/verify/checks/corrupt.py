@@ -128,7 +128,7 @@ def wrong_codec(given: Prepared) -> DataFrame:
 def _changes_codec(case: Case, topic: str) -> bool:
     changes = facts_in(case.steps, FactKind.CONFIG_SET, FactKind.CONFIG_TOGGLED)
     # A change without a topic is one of brokers, which the topic may follow.
-    return any(COMPRESSION_TYPE in change.config and change.topic in (topic, "") for change in changes)
+    return any(COMPRESSION_TYPE in (change.config or ()) and change.topic in (topic, "") for change in changes)
 
 
 def wrong_timestamp_type(given: Prepared) -> DataFrame:

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.documents.cluster import PartitionState, ReplicaLog, Snapshot
+from harness.model.documents.steps import LogStartSeen, RecordsDeleted, TierLeft
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
@@ -175,14 +176,14 @@ def _first(case: Case) -> Snapshot | None:
 def _seen_while_running(number: int, case: Case, sample: int, before: Mapping[Place, int]) -> Iterator[tuple[Any, ...]]:
     """Log starts that steps saw. The bytes of that time are unknown, so only time can be judged there."""
     ids = {(p.topic, p.partition): p.topic_id for p in case.last_partitions}
-    for event, _ in case.events("log_start_seen"):
-        place = (event["topic"], event["partition"])
-        limits = limits_of(case, event["topic"], event["at_ns"])
-        deleted = _deleted_to(case, *place, event["at_ns"])
-        deleted = max(deleted, before.get((event["topic"], ids.get(place, ""), event["partition"]), 0))
-        if place in ids and event["log_start"] > deleted and not limits.sizes and case.complete:
+    for event, _ in case.events(LogStartSeen):
+        place = (event.topic, event.partition)
+        limits = limits_of(case, event.topic, event.at_ns)
+        deleted = _deleted_to(case, *place, event.at_ns)
+        deleted = max(deleted, before.get((event.topic, ids.get(place, ""), event.partition), 0))
+        if place in ids and event.log_start > deleted and not limits.sizes and case.complete:
             sample += 1
-            row = (number, event["topic"], ids[place], event["partition"], sample, -1, event["log_start"], deleted)
+            row = (number, event.topic, ids[place], event.partition, sample, -1, event.log_start, deleted)
             yield from ((*row, False, *bounds) for bounds in _bounds(limits))
 
 
@@ -210,13 +211,14 @@ def _deleted_to(case: Case, topic: str, partition: int, at_ns: int) -> int:
     contract = case.contract.topics.get(topic)
     if contract is None:
         return 0
-    by_request = case.events("delete_records") if contract.delete_records else []
-    with_the_tier = case.events("tier_off") if contract.tier_off else []
+    deletions: list[RecordsDeleted | TierLeft] = []
+    deletions += [event for event, _ in case.events(RecordsDeleted) if contract.delete_records]
+    deletions += [event for event, _ in case.events(TierLeft) if contract.tier_off]
     return max(
         (
-            event["before_offset"]
-            for event, _ in (*by_request, *with_the_tier)
-            if event["topic"] == topic and event["partition"] == partition and event["at_ns"] <= at_ns
+            event.before_offset
+            for event in deletions
+            if event.topic == topic and event.partition == partition and event.at_ns <= at_ns
         ),
         default=0,
     )

@@ -11,6 +11,7 @@ from typing import Any, Final
 from pyspark.sql import functions as F
 
 from harness.model.contract.internal_topics import OFFSETS, offsets_partition
+from harness.model.documents.steps import ReaderDied
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
@@ -52,10 +53,10 @@ def redelivered(given: Prepared) -> list[dict[str, int]]:
 
 def _died(case: Case) -> list[tuple[Any, ...]]:
     return [
-        (event["topic"], event["partition"], reader.reader, event["from_offset"], event["before_offset"])
-        for event, _ in case.events("reader_died")
+        (event.topic, event.partition, reader.reader, event.from_offset, event.before_offset)
+        for event, _ in case.events(ReaderDied)
         for reader in case.contract.readers.values()
-        if reader.group == event["group"]
+        if reader.group == event.group
     ]
 
 

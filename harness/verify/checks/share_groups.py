@@ -17,7 +17,7 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import UNSHARED, found, union
-from harness.verify.engine.steps import facts_of, only
+from harness.verify.engine.steps import only
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 
 _SHARE: Final = [BUNDLE, "group", *PLACE[1:]]
@@ -142,10 +142,10 @@ def _lost_deliveries(case: Case) -> int:
     """The highest number of deliveries of a record with possibly lost responses, each with a lock of its own."""
     times = 0
     for step in case.steps:
-        if step["is_fault"] and step["started_ns"] is not None and facts_of(step):
+        if step.is_fault and step.started_ns is not None and step.facts:
             # An action without healing is over when its step ends.
-            until_ns = step["healed_ns"] or step["ended_ns"] or case.run.get("ended_ns") or step["started_ns"]
-            again = 0 if only(step, *_DEATHS) else (until_ns - step["started_ns"]) / 1e9 // _REQUEST_S
+            until_ns = step.healed_ns or step.ended_ns or case.run.get("ended_ns") or step.started_ns
+            again = 0 if only(step, *_DEATHS) else (until_ns - step.started_ns) / 1e9 // _REQUEST_S
             times += 1 + int(again)
     return times
 

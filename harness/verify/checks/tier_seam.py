@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness.model.documents.steps import ClockSet
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
@@ -139,7 +140,7 @@ class _TieredPartition:
     @property
     def _timed(self) -> bool:
         """Whether the brokers' times and the times of the looks come from clocks that agree."""
-        return not self.case.events("clock")
+        return not self.case.events(ClockSet)
 
     def _missing(self, look: str, copied: Sequence[Segment]) -> dict[tuple[int, int], list[int]]:
         """The brokers that lack offset ranges [low, high) which no copy has."""

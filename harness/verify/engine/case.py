@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from harness.evidence import Bundle
 from harness.model.contract.contract import Contract, contract_from_dict
 from harness.model.documents.cluster import Cluster, PartitionState, Phase, Snapshot
 from harness.model.documents.reads import Read
+from harness.model.documents.record import Record
+from harness.model.documents.steps import Step
 from harness.model.errors import BadEvidence
-from harness.model.facts import facts_from
 from harness.model.history.history import History
 
 COMMITTED: Final = "read_committed"
@@ -20,20 +21,21 @@ UNCOMMITTED: Final = "read_uncommitted"
 FINAL_PHASES: Final[tuple[Phase, ...]] = ("drained", "healed")
 NO_BROKER: Final = -1  # in place of a broker's id, as in Kafka: a partition without leader, a copy without disk
 
+_Event = TypeVar("_Event", bound=Record)
 Place = tuple[str, str, int]  # topic, topic id, partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """The documents of one bundle. `complete`: the run finished, so that missing records count. steps: their `facts`
-    are typed, see `steps.facts_of`. history: of the cluster; None if the bundle has none."""
+    """The documents of one bundle. `complete`: the run finished, so that missing records count. history: of the
+    cluster; None if the bundle has none."""
 
     name: str
     complete: bool
     manifest: Mapping[str, Any]
     scenario: Mapping[str, Any]
     run: Mapping[str, Any]
-    steps: Sequence[Mapping[str, Any]]
+    steps: Sequence[Step]
     cluster: Cluster
     reads: Sequence[Read]
     contract: Contract
@@ -57,9 +59,9 @@ class Case:
         producers = self.scenario.get("producers") or []
         return {topic for p in producers if p.get("transactions") is not None for topic in p["topics"]}
 
-    def events(self, kind: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    def events(self, kind: type[_Event]) -> list[tuple[_Event, Step]]:
         """Events of one kind, each with the step in which it happened."""
-        return [(event, step) for step in self.steps for event in step["events"] if event["kind"] == kind]
+        return [(event, step) for step in self.steps for event in step.events if isinstance(event, kind)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +93,7 @@ def case_of(bundle: Bundle) -> Case:
             manifest=bundle.manifest,
             scenario=documents.scenario,
             run=documents.run,
-            steps=[{**step, "facts": facts_from(step["facts"])} for step in documents.steps],
+            steps=documents.steps,
             cluster=documents.cluster,
             reads=documents.reads,
             contract=contract_from_dict(documents.run["contract"]),

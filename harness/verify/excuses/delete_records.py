@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from harness.model.documents.cluster import PartitionState
+from harness.model.documents.steps import RecordsDeleted
 from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind
 from harness.verify.engine.case import NO_BROKER, Case
@@ -87,20 +88,20 @@ def _returned(case: Case, *, by_design: bool) -> Iterator[_Returned]:
     for place in last.partitions if last else ():
         kept = {log.broker: log.log_start for log in place.logs if log.broker in place.isr}
         found = []
-        for event, _ in case.events("delete_records"):
-            here = (event["topic"], event["partition"]) == (place.topic, place.partition)
-            if last and here and event["at_ns"] <= last.at_ns:
-                before = event["before_offset"]
+        for event, _ in case.events(RecordsDeleted):
+            here = (event.topic, event.partition) == (place.topic, place.partition)
+            if last and here and event.at_ns <= last.at_ns:
+                before = event.before_offset
                 below = {broker: start for broker, start in kept.items() if start < before}
                 starts = {b: s for b, s in below.items() if _may_lack(case, event, place, b) is by_design}
                 found += [_Returned(place, before, starts)] if starts else []
         yield from sorted(found, key=lambda back: -back.before)[:1]
 
 
-def _may_lack(case: Case, deletion: Mapping[str, Any], place: PartitionState, broker: int) -> bool:
+def _may_lack(case: Case, deletion: RecordsDeleted, place: PartitionState, broker: int) -> bool:
     """Whether a broker may have returned without knowing of a deletion, and followed no leader since that knew of
     it."""
-    at_ns = deletion["at_ns"]
+    at_ns = deletion.at_ns
     until_ns = at_ns + case.contract.start_checkpoint_ms * 10**6 + _LATE_NS
     ends = {b: [end for end in _ends(case, b) if end.to_ns >= at_ns] for b in place.replicas}
     if not any(end.from_ns <= until_ns for end in ends.get(broker, [])):

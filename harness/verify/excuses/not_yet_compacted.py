@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.documents.reads import Read
+from harness.model.documents.steps import UncleanElection
 from harness.model.errors import BadEvidence
 from harness.model.facts import FactKind
 from harness.model.finding import Kind
@@ -184,7 +185,7 @@ def _cut_to(case: Case, place: Place) -> int:
     """The highest offset at which a leader started, if one of the leaders may have truncated what in-sync replicas
     had."""
     topic, topic_id, partition = place
-    by_step = any((e["topic"], e["partition"]) == (topic, partition) for e, _ in case.events("unclean_election"))
+    by_step = any((e.topic, e.partition) == (topic, partition) for e, _ in case.events(UncleanElection))
     changes = [change for change in leader_changes(case) if change.concerns(topic, partition, topic_id)]
     if not by_step and not any(change.unclean for change in changes):
         return 0

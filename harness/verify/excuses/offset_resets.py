@@ -14,6 +14,7 @@ from typing import Any, Final
 from pyspark.sql import functions as F
 
 from harness.model.documents.cluster import GroupReset
+from harness.model.documents.steps import GroupDeleted
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
@@ -74,12 +75,12 @@ def reset_clauses(given: Prepared) -> list[tuple[Any, ...]]:
 
 def _may_be_gone(case: Case, row: GroupReset, last: _Commits) -> bool:
     deleted = any(
-        event["group"] == row.group
-        and event["outcome"] != Outcome.REFUSED.value
-        and event["asked_ns"] <= row.at_ns
-        and event["at_ns"] >= last.called_ns
-        for event, step in case.events("group_deleted")
-        if step["name"] in case.contract.group_deletions
+        event.group == row.group
+        and event.outcome != Outcome.REFUSED.value
+        and event.asked_ns <= row.at_ns
+        and event.at_ns >= last.called_ns
+        for event, step in case.events(GroupDeleted)
+        if step.name in case.contract.group_deletions
     )
     return deleted or may_be_gone(case, row.group, reported_ns=row.at_ns, done_ns=last.done_ns, first_ns=last.first_ns)
 

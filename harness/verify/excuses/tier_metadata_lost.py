@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from harness.model.contract.internal_topics import ORPHANED_OF, TIER_METADATA, InternalContract, metadata_partition
+from harness.model.documents.steps import TieredSeen
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
@@ -141,8 +142,8 @@ def _metadata_partition_of(case: Case, place: Place) -> int | None:
 
 def _seen_below(case: Case, place: Place, by_ns: int) -> int:
     """Offset up to which brokers had reported the place as tiered by that time."""
-    seen = [event for event, _ in case.events("tiered_seen") if event["at_ns"] <= by_ns]
-    return max((e["below"] for e in seen if (e["topic"], e["partition"]) == (place[0], place[2])), default=0)
+    seen = [event for event, _ in case.events(TieredSeen) if event.at_ns <= by_ns]
+    return max((e.below for e in seen if (e.topic, e.partition) == (place[0], place[2])), default=0)
 
 
 def _unclaimed(partition: Partition, known_ns: int) -> Iterator[tuple[int, int]]:

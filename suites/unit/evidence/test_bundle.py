@@ -477,7 +477,7 @@ def test_a_run_that_died_opens_when_asked_for(tmp_path: Path) -> None:
     bundle = Bundle.open(tmp_path, allow_unfinished=True)
     assert not bundle.complete
     assert bundle.table_files("ledger") == []
-    assert bundle.documents.steps == []
+    assert bundle.documents.steps == ()
     assert bundle.documents.reads == ()
 
 

@@ -10,9 +10,10 @@ import pytest
 from msgspec import inspect
 
 from harness.evidence.parsing import check_numbers, parse
-from harness.evidence.record_tables import keys_of_records
+from harness.evidence.record_tables import keys_of_records, kinds_of_records
 from harness.model.documents.record import Record, meaning
 from harness.model.errors import BadEvidence
+from harness.model.facts import Fact
 
 FILE = Path("made.json")
 
@@ -137,5 +138,20 @@ def test_each_key_is_shown_with_its_place_type_and_meaning() -> None:
         ("`[].named`", "{name: object}", "yes", "parts by their names"),
         ("`[].named.*.size`", "int", "yes", "how large"),
         ("`[].events`", "list of object", "yes", "what happened"),
-        ("`[].events[].at_ns`", "int, ns", "yes", "when"),
+        ("`[].extra`", "list of object", "no, or null", "more of them"),
     ]
+
+
+def test_each_kind_of_a_record_is_shown_with_its_keys() -> None:
+    assert list(kinds_of_records(inspect.type_info(Begun | Ended))) == [
+        ("`begun`", "`at_ns` (int, ns): when", "One of two kinds."),
+        ("`ended`", "`colour` (`red`, `blue`): how it looked", "The other kind."),
+    ]
+
+
+def test_a_rule_between_fields_is_refused_with_its_place() -> None:
+    class Whole(Record, frozen=True, kw_only=True):
+        facts: tuple[Fact, ...]
+
+    with pytest.raises(BadEvidence, match=r"^made\.json: facts\[1\] has no 'topic'; write it as FORMAT.md says"):
+        parse(FILE, {"facts": [{"kind": "frozen", "from_ns": 1}, {"kind": "topic_deleted", "from_ns": 1}]}, Whole)
