@@ -52,7 +52,7 @@ class Bundle:
         self.sealed = sealed
         self.manifest = manifest
         self.documents = documents
-        self.complete: bool = sealed and documents.run["finished"]
+        self.complete: bool = sealed and documents.run.finished
 
     @classmethod
     def open(cls, path: Path, *, allow_unfinished: bool = False) -> Bundle:
@@ -78,7 +78,7 @@ class Bundle:
         # Evidence that was sealed by hand may lack its version, because the seal has one. Without a seal only run.json
         # has it.
         documents = documents_of(path, version_needed=not sealed and not _by_hand(path))
-        if not sealed and (documents.run["finished"] or _by_hand(path)):
+        if not sealed and (documents.run.finished or _by_hand(path)):
             raise _never_sealed(path)
         check_tables(path)
         # The harness writes sound parts, and the digests show that they are unchanged. Other programs may have sealed
@@ -133,8 +133,8 @@ def check_promised(file: Path, table: str, documents: Documents, *, source: Path
 
     `source`: the file that the user knows, if the part was made of it.
     """
-    contract = documents.run["contract"]
-    known = {"topic": contract["topics"].keys(), "producer": {*contract["producers"], SENTINEL}}
+    contract = documents.contract
+    known = {"topic": contract.topics.keys(), "producer": {*contract.producers, SENTINEL}}
     for column in _PROMISED.get(table, ()):
         if strange := _names(file, column) - known[column]:
             raise BadEvidence(

@@ -125,7 +125,8 @@ def _required_and_optional(members: Mapping[str, Shape]) -> tuple[str, str]:
 BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     **{f"columns of {table}": partial(_columns, columns) for table, columns in TABLE_COLUMNS.items()},
     "columns of findings.parquet": partial(_columns, FINDINGS),
-    **{f"keys of {document}": partial(_keys, document) for document in FORMS},
+    "keys of scenario.json": partial(_keys, "scenario.json"),
+    "keys of the contract": partial(_keys, "run.json"),
     **{f"keys of {document}": partial(_records, document) for document in RECORDS},
     "events": _events,
     "facts": _facts,

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from harness.evidence.shapes import Many, Members, Shape, misfit
 from harness.model.errors import BadEvidence
-from harness.model.pending import Pending
 from harness.model.schemas import ACKS, FORMAT_VERSION, ISOLATIONS, TIMESTAMP_TYPES
 
 _PLACE: Final = {"topic": "string", "partition": "int"}
@@ -76,41 +75,6 @@ _CONTRACT: Final = {
     "changes?": [{"step": "string", "topic": "string", "config": {}}],
 }
 
-_RUN: Final = {
-    "format_version?": "int",
-    "finished": "bool",
-    "negative_control?": "string",
-    "contract": _CONTRACT,
-    "started_ns?": "int",
-    "ended_ns?": "int",
-    "windows?": {"before?": _SPAN, "during?": [_SPAN], "after?": _SPAN},
-    "floors?": {"before?": "int", "during?": "int", "after?": "int"},
-    "targets?": [Members(("string", "int"))],
-    "doubts?": [{"name": "string", "text": "string"}],
-    "notes?": ["string"],
-    "capabilities?": ["string"],
-    "groups_resume?": "bool",
-    "has_history?": "bool",
-    "timestamps?": ("send",),
-    "recovered?": {**_SETTLED, "pending?": tuple(pending.value for pending in Pending)},
-    "transactions_settled?": _SETTLED,
-    "secured?": {
-        "protocol": "string",
-        "between_brokers": "string",
-        "listeners": [
-            {
-                "broker": "int",
-                "address": "string",
-                "tls": "string?",
-                "cipher": "string",
-                "plaintext": "string",
-                "wrong_password": "string",
-            }
-        ],
-        "clients": Many({}),
-    },
-}
-
 _SCENARIO: Final = {
     "name?": "string",
     "producers?": [
@@ -148,7 +112,7 @@ _FORMER: Final[dict[str, dict[tuple[str, ...], str]]] = {
 }
 
 FORMS: Final[dict[str, Shape]] = {
-    "run.json": _RUN,
+    "run.json": {"contract": _CONTRACT},
     "scenario.json": _SCENARIO,
 }
 

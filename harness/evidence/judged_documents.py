@@ -11,8 +11,10 @@ from harness.evidence.documents import is_there, read_json
 from harness.evidence.forms import check_form, check_former_words
 from harness.evidence.manifest import check_version
 from harness.evidence.parsing import check_numbers, parse
+from harness.model.contract.contract import Contract, contract_from_dict
 from harness.model.documents.cluster import Cluster
 from harness.model.documents.reads import Read, Reads
+from harness.model.documents.run import Run
 from harness.model.documents.steps import Step, Steps
 from harness.model.errors import BadEvidence
 from harness.model.schemas import FORMAT_VERSION
@@ -29,7 +31,8 @@ _EMPTY: Final[dict[str, object]] = {
 class Documents:
     """The required documents of a bundle except the manifest."""
 
-    run: Mapping[str, Any]
+    run: Run
+    contract: Contract
     scenario: Mapping[str, Any]
     steps: Sequence[Step]
     cluster: Cluster
@@ -41,18 +44,22 @@ def documents_of(path: Path, *, version_needed: bool = False) -> Documents:
 
     BadEvidence if they are of another format version. `version_needed`: run.json must say which one it is.
     """
-    run = _run_document(path, version_needed)
-    unfinished = not run["finished"]
+    _check_version(path, version_needed)
+    content = _content(path, "run.json", optional=False)
+    run = parse(path / "run.json", content, Run)
+    check_form(path / "run.json", content)
+    unfinished = not run.finished
     return Documents(
         run=run,
-        scenario=_formed(path, "scenario.json"),
+        contract=_contract(path / "run.json", content),
+        scenario=_scenario(path),
         steps=parse(path / "steps.json", _content(path, "steps.json", optional=unfinished), Steps),
         cluster=parse(path / "cluster.json", _content(path, "cluster.json", optional=unfinished), Cluster),
         reads=parse(path / "reads.json", _content(path, "reads.json", optional=unfinished), Reads),
     )
 
 
-def _run_document(path: Path, version_needed: bool) -> Any:
+def _check_version(path: Path, version_needed: bool) -> None:
     file = path / "run.json"
     if is_there(file) and isinstance(content := read_json(file), dict):
         if "format_version" in content:
@@ -62,13 +69,20 @@ def _run_document(path: Path, version_needed: bool) -> Any:
                 f"{file} has no format_version, and unsealed evidence must have version {FORMAT_VERSION} there; judge "
                 f"it with the older harness that wrote it, or run `durability seal {path}` if you wrote it"
             )
-    return _formed(path, "run.json")
 
 
-def _formed(path: Path, name: str, *, optional: bool = False) -> Any:
-    content = _content(path, name, optional=optional)
-    check_form(path / name, content)
-    return content
+def _scenario(path: Path) -> Mapping[str, Any]:
+    content: Any = _content(path, "scenario.json", optional=False)
+    check_form(path / "scenario.json", content)
+    plain: Mapping[str, Any] = content
+    return plain
+
+
+def _contract(file: Path, content: Any) -> Contract:
+    try:
+        return contract_from_dict(content["contract"])
+    except (KeyError, TypeError, ValueError) as foreign:
+        raise BadEvidence(f"{file}: its contract cannot be read ({foreign!r}); write it as FORMAT.md says") from None
 
 
 def _content(path: Path, name: str, *, optional: bool) -> object:

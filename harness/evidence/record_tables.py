@@ -11,9 +11,15 @@ from msgspec import inspect
 
 from harness.model.documents.cluster import Cluster
 from harness.model.documents.reads import Reads
+from harness.model.documents.run import Run
 from harness.model.documents.steps import Steps
 
-RECORDS: Final[Mapping[str, object]] = {"cluster.json": Cluster, "reads.json": Reads, "steps.json": Steps}
+RECORDS: Final[Mapping[str, object]] = {
+    "run.json": Run,
+    "cluster.json": Cluster,
+    "reads.json": Reads,
+    "steps.json": Steps,
+}
 _UNITS: Final = {"_ns": "ns", "_ms": "ms", "_s": "s"}
 _PLAIN: Final[Mapping[type[inspect.Type], str]] = {
     inspect.IntType: "int",

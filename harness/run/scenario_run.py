@@ -21,6 +21,7 @@ from harness.model.clock import now_ns
 from harness.model.contract.contract import Contract
 from harness.model.contract.internal_topics import internal_topics
 from harness.model.documents.reads import Read
+from harness.model.documents.run import Listener
 from harness.model.doubt_names import DoubtName
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.outcome import Outcome
@@ -127,7 +128,7 @@ class _Record:
         self.has_history = False
         self.share_groups: list[dict[str, Any]] = []
         self.access = Access(cluster.client_settings())
-        self.listeners: list[dict[str, Any]] = []  # results of tls_probe
+        self.listeners: list[Listener] = []  # results of tls_probe
 
     def doubt(self, name: str, text: str) -> None:
         self.doubts.append({"name": name, "text": text})

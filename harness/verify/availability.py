@@ -175,7 +175,7 @@ def _reads(given: Prepared) -> DataFrame:
         (n, name)
         for n, case in enumerate(given.cases)
         for name, topic in case.contract.topics.items()
-        if topic.timestamp_type == "create" and case.run.get("timestamps") == "send"
+        if topic.timestamp_type == "create" and case.run.timestamps == "send"
         if not any(producer.backdated_ms for producer in case.contract.producers.values())
     ]
     rows = given.observations.where("given_ns IS NOT NULL AND intact")

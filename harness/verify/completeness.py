@@ -65,7 +65,7 @@ def _spans_of_reads(case: Case) -> Iterator[Doubt]:
 def _disks(case: Case, counts: Counts) -> Iterator[Doubt]:
     """Disks that the backend can read, of brokers that have records."""
     last = case.last_snapshot
-    if last is None or "disk.read" not in (case.run.get("capabilities") or []):
+    if last is None or "disk.read" not in (case.run.capabilities or ()):
         return
     logs = [log for p in last.partitions for log in p.logs]
     filled = {log.broker for log in logs if log.log_end > log.log_start}

@@ -233,7 +233,7 @@ def _losses(runs: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
 
 def _notes(known: CaseResults) -> list[str]:
     case, runs = known.case, known.runs
-    notes = list(case.run.get("notes") or [])
+    notes = list(case.run.notes or ())
     notes += returned_by_design(case)
     for kind in NOTED:
         if noted := [run for run in runs if run["kind"] == kind]:
@@ -255,7 +255,7 @@ def _facts(known: CaseResults) -> dict[str, Any]:
         "release": case.manifest.get("release"),
         "starts_on": case.manifest.get("starts_on"),
         "seed": case.manifest.get("seed"),
-        "negative_control": case.run.get("negative_control"),
+        "negative_control": case.run.negative_control,
         "complete": case.complete,
         "records": {k: counts.total(k) for k in ("attempted", "acked", "promised", "refused", "unknown")},
         "availability": figures(case, counts.waits, counts.sent),

@@ -13,7 +13,7 @@ from harness.model.history.changes import Problem, ProblemKind
 from harness.model.verdict import Doubt
 from harness.verify.checks import tier_coverage, tls
 from harness.verify.checks.commit_regressed import asks_for_groups, never_decided
-from harness.verify.checks.recovery import excusable, settled
+from harness.verify.checks.recovery import excusable
 from harness.verify.checks.share_groups import undrained
 from harness.verify.checks.unavailable import excusable_silence
 from harness.verify.completeness import evidence_gaps
@@ -80,8 +80,8 @@ def _failed_checks(failed: Mapping[str, str]) -> Iterator[Doubt]:
 
 
 def _of_the_run(case: Case) -> Iterator[Doubt]:
-    for row in case.run.get("doubts") or []:
-        yield Doubt(row["name"], row["text"])
+    for row in case.run.doubts or ():
+        yield Doubt(row.name, row.text)
 
 
 def _without_effect(case: Case) -> Iterator[Doubt]:
@@ -211,15 +211,14 @@ def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
                 DoubtName.NO_WATERMARK,
                 f"the leader of {topic}/{partition} did not report its high watermark and last stable offset",
             )
-    if (case.run.get("recovered") or {}).get("ok") is None:
+    recovered = case.run.recovered
+    if recovered is None or recovered.ok is None:
         yield Doubt(DoubtName.RECOVERY_UNKNOWN, "the run did not wait for the cluster to recover")
-    elif case.run["recovered"]["ok"] is False and excusable(case):
-        unsaid = "" if case.run["recovered"].get("pending") else "; run.json does not say what was missing (`pending`)"
-        yield Doubt(
-            DoubtName.NOT_BACK, f"the cluster did not recover: {case.run['recovered'].get('last_seen')}{unsaid}"
-        )
-    if settled(case) is False:
-        seen = case.run["transactions_settled"].get("last_seen")
+    elif recovered.ok is False and excusable(case):
+        unsaid = "" if recovered.pending else "; run.json does not say what was missing (`pending`)"
+        yield Doubt(DoubtName.NOT_BACK, f"the cluster did not recover: {recovered.last_seen}{unsaid}")
+    if case.run.transactions_settled and case.run.transactions_settled.ok is False:
+        seen = case.run.transactions_settled.last_seen
         yield Doubt(
             DoubtName.TRANSACTIONS_LATE, f"transactions were still open when the wait for their end timed out: {seen}"
         )
@@ -245,7 +244,7 @@ def _history(case: Case) -> Iterator[Doubt]:
     """Parts of the cluster's history that are missing: an election there, or a loss of ISR members, is unknown."""
     history = case.history
     if history is None:
-        if case.run.get("has_history"):
+        if case.run.has_history:
             text = "the run wrote history.json, and the bundle lacks it; restore it, or run the scenario again"
             yield Doubt(DoubtName.NO_HISTORY, text)
         return
@@ -259,7 +258,7 @@ def _history(case: Case) -> Iterator[Doubt]:
         yield Doubt(
             DoubtName.HISTORY_INCOMPLETE, f"{history_problem(problem)}; elections may be missing, so run it again"
         )
-    hidden = [row for row in history.changes if row.from_snapshot and row.time_ns > (case.run.get("started_ns") or 0)]
+    hidden = [row for row in history.changes if row.from_snapshot and row.time_ns > (case.run.started_ns or 0)]
     if hidden:
         yield Doubt(
             DoubtName.HISTORY_INCOMPLETE,
@@ -286,7 +285,7 @@ _SETTINGS: Mapping[str, str] = {
 def _configs(case: Case) -> Iterator[Doubt]:
     """Differences between the cluster's settings, as the run found them, and the contract."""
     snapshots = case.cluster.snapshots
-    if case.run.get("negative_control") or not snapshots:
+    if case.run.negative_control or not snapshots:
         return
     actual = snapshots[0].topic_configs or {}
     for topic, contract in case.contract.topics.items():

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from harness.model.documents.run import Floors
 from harness.model.documents.steps import PartitionsAdded
 from harness.model.doubt_names import DoubtName, floor_of
 from harness.model.outcome import TxnOutcome
@@ -35,11 +36,12 @@ def _load(case: Case, counts: Counts) -> Iterator[Doubt]:
     for (topic, _, partition), of in counts.sent.items():  # a topic that was deleted and created again has two ids
         acks = {window: of[window] for window in _WINDOWS}
         by_name.setdefault((topic, partition), Counter()).update(acks)
-    floors, added = case.run.get("floors") or {}, _added(case)
-    for topic, partition in case.run.get("targets") or []:
+    floors, added = case.run.floors or Floors(), _added(case)
+    wanted = {"before": floors.before, "during": floors.during, "after": floors.after}
+    for topic, partition in case.run.targets or ():
         figures = by_name.get((topic, partition), Counter())
         for window in ("after",) if (topic, partition) in added else _WINDOWS:
-            floor = floors.get(window) or 0
+            floor = wanted[window] or 0
             if figures[window] < floor:
                 acked = f"{figures[window]} records were acknowledged {window} the faults on {topic}/{partition}"
                 text = f"{acked}, and {floor} are required"
@@ -54,7 +56,8 @@ def _added(case: Case) -> set[tuple[str, int]]:
 
 def _wants_load_after(case: Case) -> bool:
     """Whether the scenario requires load after the faults."""
-    return bool((case.run.get("windows") or {}).get("after") and (case.run.get("floors") or {}).get("after"))
+    windows, floors = case.run.windows, case.run.floors
+    return bool(windows and windows.after and floors and floors.after)
 
 
 def _transactions(case: Case, counts: Counts) -> Iterator[Doubt]:

@@ -16,6 +16,7 @@ from harness.evidence.parsing import parse
 from harness.model.contract.contract import contract_from_dict
 from harness.model.documents.cluster import Cluster
 from harness.model.documents.reads import Reads
+from harness.model.documents.run import Run
 from harness.model.documents.steps import Steps
 from harness.model.schemas import TABLES
 from harness.model.verdict import Verdict
@@ -80,7 +81,7 @@ def case_of_history(history: Built) -> Case:
         complete=history.complete,
         manifest=history.manifest,
         scenario=history.scenario,
-        run=history.run,
+        run=parse(Path("run.json"), history.run, Run),
         steps=steps_of(history.steps),
         cluster=parse(Path("cluster.json"), history.cluster, Cluster),
         reads=parse(Path("reads.json"), history.reads, Reads),

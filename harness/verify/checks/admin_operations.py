@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from harness.model.documents.run import Windows
 from harness.model.doubt_names import DoubtName, floor_of
 from harness.model.entities import Legal, Operation, Sort, legal
 from harness.model.errors import BadEvidence
@@ -136,7 +137,8 @@ class _Entity:
         same rule."""
         asked_ns, at_ns = min(v.asked_ns for v in self.views), max(v.at_ns for v in self.views)
         first = self._values if self.before is None else self.before
-        calm_ns = ((self.case.run.get("windows") or {}).get("after") or [0])[0]
+        windows = self.case.run.windows
+        calm_ns = windows.after[0] if windows and windows.after else 0
         return legal(self.ops, first, asked_ns, at_ns, calm_ns=calm_ns)
 
     @property
@@ -269,9 +271,12 @@ def _floors(case: Case, admin: Mapping[str, Any], ops: Sequence[Operation]) -> I
     if not acked:
         yield Doubt(DoubtName.NO_OPERATION, f"no operation of admin {admin['name']} was acknowledged")
         return
-    windows = case.run.get("windows") or {}
-    spans = {name: [windows[name]] for name in ("before", "after") if windows.get(name)}
-    spans["during"] = windows.get("during") or []
+    windows = case.run.windows or Windows()
+    spans = {
+        "before": [windows.before] if windows.before else [],
+        "during": windows.during or (),
+        "after": [windows.after] if windows.after else [],
+    }
     for window, floor in (admin.get("floors") or {}).items():
         within = sum(any(first <= op.returned_ns <= last for first, last in spans.get(window, [])) for op in acked)
         if within < (floor or 0):

@@ -49,7 +49,7 @@ def ill_timed_records(drill: Drill) -> DataFrame:
     with LogAppendTime (KIP-32) it is before the acknowledgement. Judged only where run.json says that clients set the
     send time. Clocks that a step changed are taken into account.
     """
-    ours = [n for n, case in enumerate(drill.given.cases) if case.run.get("timestamps") == "send"]
+    ours = [n for n, case in enumerate(drill.given.cases) if case.run.timestamps == "send"]
     sent = drill.sent.where((F.col("outcome") == Outcome.ACKED.value) & F.col(BUNDLE).isin(ours))
     rows = drill.read.where("intact").join(
         sent.select(

@@ -144,7 +144,7 @@ def _lost_deliveries(case: Case) -> int:
     for step in case.steps:
         if step.is_fault and step.started_ns is not None and step.facts:
             # An action without healing is over when its step ends.
-            until_ns = step.healed_ns or step.ended_ns or case.run.get("ended_ns") or step.started_ns
+            until_ns = step.healed_ns or step.ended_ns or case.run.ended_ns or step.started_ns
             again = 0 if only(step, *_DEATHS) else (until_ns - step.started_ns) / 1e9 // _REQUEST_S
             times += 1 + int(again)
     return times

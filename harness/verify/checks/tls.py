@@ -30,13 +30,13 @@ def _wanted(case: Case) -> bool:
 
 
 def _unproven(case: Case) -> list[str]:
-    scenario, reported = case.scenario, case.run.get("secured")
+    scenario, reported = case.scenario, case.run.secured
     clients = [producer_name(producer["name"]) for producer in scenario.get("producers") or []]
     clients += [reader_name(reader["name"]) for reader in scenario.get("readers") or []]
     clients += sorted({read.reader for read in case.reads})
     brokers = range(1, (scenario["shape"].get("brokers") or 0) + 1)
     found = unproven(reported, brokers, [*clients, *([producer_name(SENTINEL)] if case.reads else [])])
-    return [*found, *(_between_brokers(case, brokers, reported["between_brokers"]) if reported else [])]
+    return [*found, *(_between_brokers(case, brokers, reported.between_brokers) if reported else [])]
 
 
 def _between_brokers(case: Case, brokers: range, wanted: str) -> Iterator[str]:

@@ -74,7 +74,7 @@ def _excuse(case: Case, event: NoAcks, stalls: Sequence[Stall]) -> str:
         return f"the ISR {list(event.isr)} is smaller than min.insync.replicas={contract.min_insync_replicas}"
     if not event.beside:
         return f"no other partition with leader {event.leader} and the same ISR acknowledged anything either"
-    if any(doubt["name"] in OF_CLIENTS for doubt in case.run.get("doubts") or []):
+    if any(doubt.name in OF_CLIENTS for doubt in case.run.doubts or ()):
         return "a client ended early"
     waited_s = max((_overlap_s(event, stall) for stall in stalls), default=0.0)
     return (

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from harness.evidence import Bundle
-from harness.model.contract.contract import Contract, contract_from_dict
+from harness.model.contract.contract import Contract
 from harness.model.documents.cluster import Cluster, PartitionState, Phase, Snapshot
 from harness.model.documents.reads import Read
 from harness.model.documents.record import Record
+from harness.model.documents.run import Run
 from harness.model.documents.steps import Step
 from harness.model.errors import BadEvidence
 from harness.model.history.history import History
@@ -34,7 +35,7 @@ class Case:
     complete: bool
     manifest: Mapping[str, Any]
     scenario: Mapping[str, Any]
-    run: Mapping[str, Any]
+    run: Run
     steps: Sequence[Step]
     cluster: Cluster
     reads: Sequence[Read]
@@ -96,7 +97,7 @@ def case_of(bundle: Bundle) -> Case:
             steps=documents.steps,
             cluster=documents.cluster,
             reads=documents.reads,
-            contract=contract_from_dict(documents.run["contract"]),
+            contract=documents.contract,
             history=bundle.history,
         )
         places_of(case)

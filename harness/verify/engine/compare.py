@@ -119,7 +119,7 @@ def _members(case: Case) -> list[tuple[str, str]]:
 
     None if a new session may be a seek forward, which FORMAT.md permits unless run.json says otherwise.
     """
-    if not case.run.get("groups_resume"):
+    if not case.run.groups_resume:
         return []
     # Members of a share group receive records in no order: see checks.share_groups.
     shares = {share.group for share in case.contract.shares.values()}

@@ -125,7 +125,7 @@ def _sample(event: LeaderSeen | InternalLeaderSeen, since_ns: int) -> LeaderChan
 
 
 def _in_history(case: Case, history: History, topics: Collection[str]) -> Iterator[LeaderChange]:
-    timed, began_ns = _Clocks(case, history), case.run.get("started_ns") or 0
+    timed, began_ns = _Clocks(case, history), case.run.started_ns or 0
     rows = history.of(PartitionChange)
     for topic_id, partition in dict.fromkeys((row.topic_id, row.partition) for row in rows if row.topic in topics):
         elections = {e.after.offset: e for e in history.elections(topic_id, partition)}

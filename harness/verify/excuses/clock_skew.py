@@ -40,7 +40,7 @@ def wrong_clocks(case: Case) -> Iterator[WrongClock]:
     """Every wrong clock that a step set, from its events."""
     for event, step in case.events(ClockSet):
         from_ns = min(step.started_ns or event.at_ns, event.at_ns)
-        set_right_ns = step.healed_ns or case.run.get("ended_ns") or UNBOUNDED
+        set_right_ns = step.healed_ns or case.run.ended_ns or UNBOUNDED
         gained_ms = (event.rate - 1) * (set_right_ns - from_ns) / 10**6
         off_ms = (event.jump_ms, round(event.jump_ms + gained_ms))
         yield WrongClock(

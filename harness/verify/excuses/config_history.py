@@ -83,7 +83,7 @@ def _changes(case: Case, topic: str) -> Iterator[tuple[Step, int, Mapping[str, s
     wanted = None if declared is None else {c.step: as_kafka_writes(c.config) for c in declared if c.topic == topic}
     for step in case.steps:
         for fact in facts_in([step], FactKind.CONFIG_SET):
-            permitted = not case.run.get("negative_control") if wanted is None else wanted.get(step.name) == fact.config
+            permitted = not case.run.negative_control if wanted is None else wanted.get(step.name) == fact.config
             if fact.topic == topic and step.started_ns is not None and permitted:
                 yield step, step.started_ns, fact.config or {}
 

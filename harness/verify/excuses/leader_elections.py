@@ -116,7 +116,7 @@ def _by_history(case: Case, changes: Sequence[LeaderChange]) -> Iterator[NewLead
 
 def _by_samples(case: Case, changes: Sequence[LeaderChange]) -> Iterator[NewLeader]:
     """The leader of each epoch but the first, with the first sample of that epoch or of a later one."""
-    ended_ns = case.run.get("ended_ns") or UNBOUNDED - 1
+    ended_ns = case.run.ended_ns or UNBOUNDED - 1
     for (topic, partition), epochs in _lineages(case).items():
         seen = [change for change in changes if change.concerns(topic, partition)]
         for epoch, start in epochs[1:]:

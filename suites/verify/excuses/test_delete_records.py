@@ -10,6 +10,7 @@ import pytest
 
 from harness.evidence.parsing import parse
 from harness.model.documents.cluster import Snapshot
+from harness.model.documents.run import Run
 from harness.model.documents.steps import Event
 from harness.verify.excuses.delete_records import deleted_records_returned, returned, returned_by_design
 from suites.verify.judging import steps_of
@@ -69,7 +70,7 @@ def case(
             contract=SimpleNamespace(topics={"t": topic}, start_checkpoint_ms=contract.get("every_ms", 60_000)),
             last_snapshot=parse(Path("cluster.json"), last, Snapshot),
             history=metadata and metadata.history(),
-            run={},
+            run=Run(finished=True),
             events=lambda kind: [(event, None) for event in happened if isinstance(event, kind)],
         ),
     )
