@@ -1,18 +1,15 @@
-"""The keys that the judge reads from each document of a bundle, with their types. FORMAT.md explains them."""
+"""The keys of a contract in run.json, with their types, and the words of format version 1. FORMAT.md explains them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Final
 
-from harness.evidence.shapes import Many, Members, Shape, misfit
+from harness.evidence.shapes import Many, Shape, misfit
 from harness.model.errors import BadEvidence
 from harness.model.schemas import ACKS, FORMAT_VERSION, ISOLATIONS, TIMESTAMP_TYPES
 
 _PLACE: Final = {"topic": "string", "partition": "int"}
-_NAMED_PLACE: Final = {**_PLACE, "topic_id": "string"}
-_SPAN: Final = Members(("int", "int"))
-_SETTLED: Final = {"ok?": "bool", "waited_s?": "number", "last_seen?": "string"}
 
 _CONTRACT: Final = {
     "topics": Many(
@@ -75,25 +72,6 @@ _CONTRACT: Final = {
     "changes?": [{"step": "string", "topic": "string", "config": {}}],
 }
 
-_SCENARIO: Final = {
-    "name?": "string",
-    "producers?": [
-        {
-            "name": "string",
-            "topics": ["string"],
-            "acks?": ACKS,
-            "idempotent?": "bool",
-            "when?": "string",
-            "transactions?": {"offsets_of?": "string"},
-            "processes?": {"group": "string"},
-        }
-    ],
-    "readers?": [{"name": "string", "topics?": ["string"], "group?": "string", "protocol?": "string"}],
-    "admin?": [{"name": "string", "floors?": {"before?": "int", "during?": "int", "after?": "int"}}],
-    "shape?": {"brokers?": "int", "secure?": "bool"},
-    "steps?": [{}],
-}
-
 # Keys of format version 1 that have another name since. Unknown keys are ignored, so evidence that was written by them
 # would be read as if it said nothing. "*" stands for every member of a list.
 _FORMER: Final[dict[str, dict[tuple[str, ...], str]]] = {
@@ -113,7 +91,6 @@ _FORMER: Final[dict[str, dict[tuple[str, ...], str]]] = {
 
 FORMS: Final[dict[str, Shape]] = {
     "run.json": {"contract": _CONTRACT},
-    "scenario.json": _SCENARIO,
 }
 
 

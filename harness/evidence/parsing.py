@@ -95,7 +95,7 @@ def _of_scalar(value: object, kind: inspect.Type, at: str) -> str | None:
 
 
 def _of_union(value: object, kind: inspect.UnionType, at: str) -> str | None:
-    """A value that may be null, a whole number or a fraction, or a record whose tag names its type."""
+    """A value that may be null, or is a number of any kind, or one of several records with a tag."""
     members = [member for member in kind.types if not isinstance(member, inspect.NoneType)]
     if value is None and len(members) < len(kind.types):
         return None

@@ -12,9 +12,11 @@ from msgspec import inspect
 from harness.model.documents.cluster import Cluster
 from harness.model.documents.reads import Reads
 from harness.model.documents.run import Run
+from harness.model.documents.scenario import PlayedScenario
 from harness.model.documents.steps import Steps
 
 RECORDS: Final[Mapping[str, object]] = {
+    "scenario.json": PlayedScenario,
     "run.json": Run,
     "cluster.json": Cluster,
     "reads.json": Reads,
@@ -70,7 +72,7 @@ def _key_in_words(field: inspect.Field) -> str:
 
 
 def meaning_of(field: inspect.Field) -> str:
-    """What a field says."""
+    """The meaning of a field."""
     described = field.type.extra_json_schema if isinstance(field.type, inspect.Metadata) else None
     return str((described or {})["description"])
 

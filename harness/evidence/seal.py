@@ -84,7 +84,7 @@ def _earlier_facts(path: Path) -> dict[str, Any]:
 
 
 def _own_facts(path: Path, documents: Documents) -> dict[str, Any]:
-    name = documents.scenario.get("name") or path.resolve().name
+    name = documents.scenario.name or path.resolve().name
     release = {"version": "unknown", "commit": "unknown", "source": "evidence sealed by hand"}
     return {"release": release, "scenario": name, "seed": None, "versions": {}, "clock": {}}
 

@@ -193,7 +193,7 @@ _NEEDED: Final = ("how", "topic", "config")
 
 
 class Fact(Record, frozen=True, kw_only=True):
-    """One fact of one step. The table below says which keys each kind has."""
+    """One fact of one step. `MEANINGS` says which keys each kind has."""
 
     kind: Annotated[FactKind, meaning("the kind of fact")]
     from_ns: Annotated[int, meaning("it began no earlier")]

@@ -35,7 +35,7 @@ def _streams(counts: Counts) -> Iterator[Doubt]:
 
 
 def _steps(case: Case) -> Iterator[Doubt]:
-    wanted, done = case.scenario.get("steps") or [], case.steps
+    wanted, done = case.scenario.steps or (), case.steps
     if len(done) < len(wanted):
         yield Doubt(DoubtName.STEPS_MISSING, f"the scenario has {len(wanted)} steps, and steps.json has {len(done)}")
 

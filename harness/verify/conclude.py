@@ -94,7 +94,7 @@ def conclude(known: CaseResults) -> Verdict:
     lost, excused = _losses(reported)
     promised = known.counts.total("promised")
     return Verdict(
-        scenario=case.scenario.get("name", case.name),
+        scenario=case.scenario.name or case.name,
         status=status_of(findings, doubts),
         findings=findings,
         doubts=tuple(doubts),
@@ -122,14 +122,14 @@ def conclude(known: CaseResults) -> Verdict:
 def _own_client(case: Case, counts: Counts) -> list[str]:
     """Work that the release's own client did not do. Kafka Streams uses it too, but only for its own input and output,
     and the harness writes the sentinels."""
-    streams = {p["name"] for p in case.scenario.get("producers") or () if p.get("client") == STREAMS}
+    streams = {p.name for p in case.scenario.producers or () if p.client == STREAMS}
     wrote = {
         _known(client)
         for producer, clients in counts.clients.items()
         if producer not in streams | {SENTINEL}
         for client in clients
     }
-    readers = {reader.get("client") for reader in case.scenario.get("readers") or ()}
+    readers = {reader.client for reader in case.scenario.readers or ()}
     if JAVA_CLIENTS in wrote and JAVA in readers:
         return []
     said = _of_load(wrote) if JAVA_CLIENTS not in wrote else _of_readers(case)

@@ -17,6 +17,7 @@ from harness.model.contract.contract import contract_from_dict
 from harness.model.documents.cluster import Cluster
 from harness.model.documents.reads import Reads
 from harness.model.documents.run import Run
+from harness.model.documents.scenario import PlayedScenario
 from harness.model.documents.steps import Steps
 from harness.model.schemas import TABLES
 from harness.model.verdict import Verdict
@@ -80,7 +81,7 @@ def case_of_history(history: Built) -> Case:
         name=history.name,
         complete=history.complete,
         manifest=history.manifest,
-        scenario=history.scenario,
+        scenario=parse(Path("scenario.json"), history.scenario, PlayedScenario),
         run=parse(Path("run.json"), history.run, Run),
         steps=steps_of(history.steps),
         cluster=parse(Path("cluster.json"), history.cluster, Cluster),

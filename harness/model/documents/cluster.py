@@ -53,7 +53,7 @@ class Snapshot(Record, frozen=True, kw_only=True):
     phase: Annotated[Phase, meaning("`start`: before the load; `healed`: before the drain; `drained`: after it")]
     at_ns: Annotated[int, meaning("when it was asked for")]
     partitions: Annotated[tuple[PartitionState, ...], meaning("all partitions of the topics of the run")]
-    groups: Annotated[tuple[GroupOffset, ...], meaning("what coordinators reported; empty = no group was asked")]
+    groups: Annotated[tuple[GroupOffset, ...], meaning("answers of coordinators; empty = no group was asked")]
     brokers_up: Annotated[tuple[int, ...] | None, meaning("the brokers that ran; not judged")] = None
     topic_configs: Annotated[dict[str, Settings] | None, meaning("settings by topic, as Kafka writes them")] = None
     broker_configs: Annotated[dict[str, Settings] | None, meaning("settings by broker id, as Kafka writes them")] = None
@@ -99,7 +99,7 @@ class GroupAnswer(OfPlace, frozen=True, kw_only=True):
 class Cluster(Record, frozen=True, kw_only=True):
     """The whole document."""
 
-    snapshots: Annotated[tuple[Snapshot, ...], meaning("what was reported at one time each, in order")]
+    snapshots: Annotated[tuple[Snapshot, ...], meaning("reports of the cluster, in the order of time")]
     lineages: Annotated[tuple[Lineage, ...], meaning("from the logs of all replicas")]
     group_resets: Annotated[
         tuple[GroupReset, ...] | None,
@@ -110,6 +110,6 @@ class Cluster(Record, frozen=True, kw_only=True):
         ),
     ] = None
     share_groups: Annotated[tuple[ShareGroupOffset, ...] | None, meaning("the coordinators of share groups")] = None
-    group_answers: Annotated[
-        tuple[GroupAnswer, ...] | None, meaning("what coordinators reported while the load ran")
-    ] = None
+    group_answers: Annotated[tuple[GroupAnswer, ...] | None, meaning("answers of coordinators while the load ran")] = (
+        None
+    )

@@ -22,7 +22,7 @@ class Read(OfPartition, frozen=True, kw_only=True):
     reader: Annotated[str, meaning("name of the reader, as in `observations`")]
     kind: Annotated[ReadKind, meaning("`drain`: of the leader; `replica`: of one broker's copy")]
     isolation: Annotated[Isolation, meaning("isolation of the reader")]
-    replica: Annotated[int | None, meaning("the broker whose copy was to be read")]
+    replica: Annotated[int | None, meaning("the broker of the copy that was to be read")]
     start: Annotated[int, meaning("the offset where the read began")]
     target: Annotated[
         int,

@@ -15,7 +15,7 @@ Isolation = Literal["read_committed", "read_uncommitted"]
 
 
 def meaning(text: str) -> Meta:
-    """What a field says, for FORMAT.md and the JSON Schema. Its unit is the suffix of its name: `_ns`, `_ms`, `_s`."""
+    """The meaning of a field, for FORMAT.md and the JSON Schema. The suffix of its name is its unit: `_ns`, `_ms`."""
     return Meta(description=text)
 
 

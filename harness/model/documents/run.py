@@ -51,8 +51,8 @@ class Recovered(Settled, frozen=True, kw_only=True):
     pending: Annotated[
         Pending | None,
         meaning(
-            "what was missing: `nodes_down` (a node was not running), `isr_not_full` or `no_acks` (all nodes were "
-            "running)"
+            "the reason if it did not: `nodes_down` (a node was not running), `isr_not_full` or `no_acks` (all nodes "
+            "were running)"
         ),
     ] = None
 

@@ -103,7 +103,7 @@ class GroupAway(Record, frozen=True, kw_only=True, tag_field="kind", tag="group_
     """All members of a group left it."""
 
     group: Annotated[str, meaning("the consumer group")]
-    from_ns: Annotated[int, meaning("when its members were told to leave")]
+    from_ns: Annotated[int, meaning("when its members began to leave")]
     left_ns: Annotated[int, meaning("when all had left")]
     to_ns: Annotated[int, meaning("until when they stayed away")]
 
@@ -307,7 +307,7 @@ class Effect(Record, frozen=True, kw_only=True):
 
     held: Annotated[bool | None, meaning("true = proved")] = None
     because: Annotated[str | None, meaning("the proof, or why there is none")] = None
-    seen: Annotated[object, Meta(description="what was seen; not judged", extra_json_schema={})] = None
+    seen: Annotated[object, Meta(description="observations behind it; not judged", extra_json_schema={})] = None
 
 
 class Step(Record, frozen=True, kw_only=True):
@@ -319,8 +319,8 @@ class Step(Record, frozen=True, kw_only=True):
     ended_ns: Annotated[int | None, meaning("when it ended; null = it did not")]
     healed_ns: Annotated[int | None, meaning("when its fault was healed; null = it was not, or there was none")]
     is_fault: Annotated[bool, meaning("whether it was a fault, which needs an effect")]
-    facts: Annotated[tuple[Fact, ...], meaning("what it did")]
-    events: Annotated[tuple[Event, ...], meaning("what it saw in single partitions and groups")]
+    facts: Annotated[tuple[Fact, ...], meaning("its effects on the cluster, its disks, clients and remote tier")]
+    events: Annotated[tuple[Event, ...], meaning("events in single partitions and groups")]
     effect: Annotated[Effect | None, meaning("the proof of its effect; null = none")] = None
     error: Annotated[str | None, meaning("why it failed")] = None
 

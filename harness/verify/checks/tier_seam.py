@@ -68,7 +68,7 @@ def judged(case: Case, tier: Tier) -> Seam:
         return out
     out.doubts += [*_not_read(names, tier), *_replicas_not_seen(case, names, tier)]
     # Before an upgrade, brokers recorded nothing about empty transaction indexes.
-    one_release = not (case.scenario.get("shape") or {}).get("starts_on")
+    one_release = not (case.scenario.shape and case.scenario.shape.starts_on)
     every = [s for place, p in tier.partitions.items() if place[0] in names for s in p.segments.values()]
     if not every:
         return out  # the tier was not read: a doubt, and no proof of anything

@@ -26,15 +26,15 @@ def doubts(case: Case) -> list[Doubt]:
 
 
 def _wanted(case: Case) -> bool:
-    return bool((case.scenario.get("shape") or {}).get("secure"))
+    return bool(case.scenario.shape and case.scenario.shape.secure)
 
 
 def _unproven(case: Case) -> list[str]:
     scenario, reported = case.scenario, case.run.secured
-    clients = [producer_name(producer["name"]) for producer in scenario.get("producers") or []]
-    clients += [reader_name(reader["name"]) for reader in scenario.get("readers") or []]
+    clients = [producer_name(producer.name) for producer in scenario.producers or ()]
+    clients += [reader_name(reader.name) for reader in scenario.readers or ()]
     clients += sorted({read.reader for read in case.reads})
-    brokers = range(1, (scenario["shape"].get("brokers") or 0) + 1)
+    brokers = range(1, ((scenario.shape.brokers if scenario.shape else None) or 0) + 1)
     found = unproven(reported, brokers, [*clients, *([producer_name(SENTINEL)] if case.reads else [])])
     return [*found, *(_between_brokers(case, brokers, reported.between_brokers) if reported else [])]
 

@@ -12,6 +12,7 @@ from harness.model.documents.cluster import Cluster, PartitionState, Phase, Snap
 from harness.model.documents.reads import Read
 from harness.model.documents.record import Record
 from harness.model.documents.run import Run
+from harness.model.documents.scenario import PlayedScenario
 from harness.model.documents.steps import Step
 from harness.model.errors import BadEvidence
 from harness.model.history.history import History
@@ -34,7 +35,7 @@ class Case:
     name: str
     complete: bool
     manifest: Mapping[str, Any]
-    scenario: Mapping[str, Any]
+    scenario: PlayedScenario
     run: Run
     steps: Sequence[Step]
     cluster: Cluster
@@ -57,8 +58,8 @@ class Case:
     @property
     def transactional_topics(self) -> set[str]:
         """Topics that a transactional producer of the scenario writes to."""
-        producers = self.scenario.get("producers") or []
-        return {topic for p in producers if p.get("transactions") is not None for topic in p["topics"]}
+        producers = self.scenario.producers or ()
+        return {topic for p in producers if p.transactions is not None for topic in p.topics}
 
     def events(self, kind: type[_Event]) -> list[tuple[_Event, Step]]:
         """Events of one kind, each with the step in which it happened."""

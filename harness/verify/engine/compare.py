@@ -123,10 +123,9 @@ def _members(case: Case) -> list[tuple[str, str]]:
         return []
     # Members of a share group receive records in no order: see checks.share_groups.
     shares = {share.group for share in case.contract.shares.values()}
-    readers = [r for r in case.scenario.get("readers") or [] if r.get("group") and r["group"] not in shares]
-    readers = [r for r in readers if r.get("protocol") != SHARE]
-    groups = [r["group"] for r in readers]
-    return [(r["name"], r["name"] if groups.count(r["group"]) == 1 else f"group {r['group']}") for r in readers]
+    readers = [r for r in case.scenario.readers or () if r.group and r.group not in shares and r.protocol != SHARE]
+    groups = [r.group for r in readers]
+    return [(r.name, r.name if groups.count(r.group) == 1 else f"group {r.group}") for r in readers]
 
 
 def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:

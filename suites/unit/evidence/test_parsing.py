@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import inspect
 
+from harness.evidence.documents import read_json, write_json
 from harness.evidence.parsing import check_numbers, parse
 from harness.evidence.record_tables import keys_of_records, kinds_of_records
 from harness.model.documents.record import Record, meaning
@@ -72,6 +73,13 @@ def test_a_document_becomes_a_record() -> None:
     assert (made.share, made.spans, made.named["p q"].size) == (2, ((1, "x"),), 1)
     assert made.events == (Begun(at_ns=3), Ended(colour=Colour.RED))
     assert made.extra is None
+
+
+def test_a_record_survives_its_document(tmp_path: Path) -> None:
+    made = parse(FILE, RIGHT, Made)
+    write_json(tmp_path / "made.json", {"nested": [made]})
+    (written,) = read_json(tmp_path / "made.json")["nested"]
+    assert parse(FILE, written, Made) == made
 
 
 def test_unknown_keys_and_null_for_an_optional_key_are_accepted() -> None:
