@@ -1,4 +1,4 @@
-"""The command `docs`: writes the generated catalogues and tables beside the code that they describe."""
+"""The command `docs`: writes the generated catalogues, tables and JSON Schemas beside the code that they describe."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import reports
 from harness.commands.matrix import declared_cells, matrix_scenarios, plain
 from harness.evidence import format_tables
 from harness.evidence.documents import write_json
+from harness.evidence.record_tables import RECORDS, json_schema
 from harness.faults.steps import catalogue as faults
 from harness.faults.steps.registry import all_kinds
 from harness.model.errors import BadInput
@@ -22,6 +23,7 @@ from harness.scenarios import every
 _PACKAGE: Final = Path(harness.__file__).parent
 MATRIX: Final = _PACKAGE / "model" / "contract" / "MATRIX.md"
 FORMAT: Final = _PACKAGE / "evidence" / "FORMAT.md"
+SCHEMAS: Final = FORMAT.with_name("schemas")
 # The results that MATRIX.md shows: they come from brokers, so they are kept beside it.
 PLAYED: Final = MATRIX.with_name("matrix.json")
 CATALOGUE: Final = "CATALOGUE.md"  # of a plugin, in its folder
@@ -37,6 +39,7 @@ def pages(played: Sequence[Path] = (PLAYED,)) -> dict[Path, str]:
         _PACKAGE / "verify" / "checks" / "CATALOGUE.md": checks.render(),
         MATRIX: _matrix(reports.read_matrix(played)),
         FORMAT: format_tables.render(FORMAT.read_text(encoding="utf-8")),
+        **{SCHEMAS / document: json_schema(document) for document in RECORDS},
     }
 
 

@@ -284,9 +284,9 @@ def _silent_s(verdict: Verdict, matrix: Matrix, topic: str) -> float:
 
 def _open_s(bundle: Path, fault: str) -> float:
     """How long a fault was active, in seconds; 0 without one."""
-    for step in Bundle.open(bundle).document("steps.json"):
-        if step["name"] == fault and None not in (step["started_ns"], step["healed_ns"]):
-            return float(step["healed_ns"] - step["started_ns"]) / 1e9
+    for step in Bundle.open(bundle).documents.steps:
+        if step.name == fault and step.started_ns is not None and step.healed_ns is not None:
+            return (step.healed_ns - step.started_ns) / 1e9
     return 0.0
 
 

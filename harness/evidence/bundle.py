@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
 
 from harness.evidence.columns import arrow_schema
-from harness.evidence.documents import WRITE_AGAIN, document_name, is_there, read_json, with_rights
-from harness.evidence.forms import check_form, check_former_words
+from harness.evidence.documents import WRITE_AGAIN, is_there, with_rights
 from harness.evidence.history import history_in
+from harness.evidence.judged_documents import Documents, documents_of
 from harness.evidence.layout import check_tables, ignored, kind_of
-from harness.evidence.manifest import MANIFEST, check_digests, check_version, read_manifest
+from harness.evidence.manifest import MANIFEST, check_digests, read_manifest
 from harness.evidence.parts import opened
 from harness.evidence.seal_recovery import recover
 from harness.evidence.values import (
@@ -29,14 +29,7 @@ from harness.evidence.values import (
 from harness.model.contract.contract import SENTINEL
 from harness.model.errors import BadEvidence
 from harness.model.history.history import History
-from harness.model.schemas import FORMAT_VERSION, OPTIONAL_COLUMNS, REQUIRED_DOCUMENTS, TABLES
-
-# Documents that a run which died half way may lack, and what is read in their place.
-_EMPTY: Final[dict[str, object]] = {
-    "steps.json": [],
-    "cluster.json": {"snapshots": [], "lineages": []},
-    "reads.json": [],
-}
+from harness.model.schemas import FORMAT_VERSION, OPTIONAL_COLUMNS, TABLES
 
 # Columns that name topics and producers, of each of which run.json must have a contract.
 _PROMISED: Final = {"ledger": ("topic",), "reservations": ("topic", "producer"), "transactions": ("producer",)}
@@ -49,7 +42,7 @@ class Bundle:
         self,
         path: Path,
         manifest: dict[str, Any],
-        documents: dict[str, Any],
+        documents: Documents,
         *,
         sealed: bool,
         history: History | None = None,
@@ -57,8 +50,9 @@ class Bundle:
         self.path = path
         self.history = history  # of the cluster; None if the bundle has none
         self.sealed = sealed
-        self._documents = {MANIFEST: manifest, **documents}
-        self.complete: bool = sealed and documents["run.json"]["finished"]
+        self.manifest = manifest
+        self.documents = documents
+        self.complete: bool = sealed and documents.run.finished
 
     @classmethod
     def open(cls, path: Path, *, allow_unfinished: bool = False) -> Bundle:
@@ -84,17 +78,13 @@ class Bundle:
         # Evidence that was sealed by hand may lack its version, because the seal has one. Without a seal only run.json
         # has it.
         documents = documents_of(path, version_needed=not sealed and not _by_hand(path))
-        if not sealed and (documents["run.json"]["finished"] or _by_hand(path)):
+        if not sealed and (documents.run.finished or _by_hand(path)):
             raise _never_sealed(path)
         check_tables(path)
         # The harness writes sound parts, and the digests show that they are unchanged. Other programs may have sealed
         # parts that cannot be read.
         check_parts(path, documents, whole=manifest.get("sealed_by") != "harness")
         return cls(path, manifest, documents, sealed=sealed, history=history_in(path))
-
-    def document(self, name: str) -> Any:
-        """A document by name (`run` or `run.json`)."""
-        return self._documents[document_name(name)]
 
     def table_files(self, name: str) -> list[Path]:
         """The parts of a table, in order; none if it has no row."""
@@ -122,46 +112,11 @@ def _unsealed_manifest() -> dict[str, Any]:
     return {"format_version": FORMAT_VERSION, "sealed_by": None, "files": {}}
 
 
-def documents_of(path: Path, *, version_needed: bool = False) -> dict[str, Any]:
-    """The required documents except the manifest. A run that died half way may lack those that it writes last.
-
-    BadEvidence if they are of another format version. `version_needed`: run.json must say which one it is.
-    """
-    run = _run_document(path, version_needed)
-    others = [name for name in REQUIRED_DOCUMENTS if name not in (MANIFEST, "run.json")]
-    return {"run.json": run, **{name: _document(path, name, optional=not run["finished"]) for name in others}}
-
-
-def _run_document(path: Path, version_needed: bool) -> Any:
-    file = path / "run.json"
-    if is_there(file) and isinstance(content := read_json(file), dict):
-        if "format_version" in content:
-            check_version(file, content["format_version"])
-        elif version_needed:
-            raise BadEvidence(
-                f"{file} has no format_version, and unsealed evidence must have version {FORMAT_VERSION} there; judge "
-                f"it with the older harness that wrote it, or run `durability seal {path}` if you wrote it"
-            )
-    return _document(path, "run.json", optional=False)
-
-
-def _document(path: Path, name: str, *, optional: bool) -> Any:
-    file = path / name
-    if not is_there(file):
-        if optional and name in _EMPTY:
-            return _EMPTY[name]
-        raise BadEvidence(f"{file} is missing; a bundle cannot be judged without it (FORMAT.md says what is in it)")
-    content = read_json(file)
-    check_former_words(file, content)
-    check_form(file, content)
-    return content
-
-
 def _parts(path: Path, table: str) -> list[Path]:
     return sorted(file for file in (path / table).glob(f"*{kind_of(table)}") if not ignored(file.name))
 
 
-def check_parts(path: Path, documents: Mapping[str, Any], *, whole: bool) -> None:
+def check_parts(path: Path, documents: Documents, *, whole: bool) -> None:
     """BadEvidence for a part that cannot be judged. `whole`: decodes every value, also of columns that need no
     check.
     """
@@ -173,13 +128,13 @@ def check_parts(path: Path, documents: Mapping[str, Any], *, whole: bool) -> Non
             check_promised(file, table, documents)
 
 
-def check_promised(file: Path, table: str, documents: Mapping[str, Any], *, source: Path | None = None) -> None:
+def check_promised(file: Path, table: str, documents: Documents, *, source: Path | None = None) -> None:
     """BadEvidence for a topic or producer without a contract: to assume the strictest one may accuse a correct broker.
 
     `source`: the file that the user knows, if the part was made of it.
     """
-    contract = documents["run.json"]["contract"]
-    known = {"topic": contract["topics"].keys(), "producer": {*contract["producers"], SENTINEL}}
+    contract = documents.contract
+    known = {"topic": contract.topics.keys(), "producer": {*contract.producers, SENTINEL}}
     for column in _PROMISED.get(table, ()):
         if strange := _names(file, column) - known[column]:
             raise BadEvidence(

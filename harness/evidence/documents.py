@@ -10,8 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
+from harness.model.documents.record import Record
 from harness.model.errors import BadEvidence
 from harness.model.user_files import DOCUMENT_MAX, read_text
 
@@ -80,4 +82,6 @@ def _json_default(value: object) -> object:
         return sorted(value)
     if isinstance(value, Path):
         return str(value)
+    if isinstance(value, Record):
+        return msgspec.to_builtins(value)
     raise TypeError(f"{type(value).__name__} cannot be written into a document of the evidence")

@@ -11,9 +11,13 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
+from msgspec import inspect
+
 from harness.evidence.forms import FORMS
-from harness.evidence.shapes import Kinds, Many, Shape
+from harness.evidence.record_tables import RECORDS, keys_of_records, kinds_of_records
+from harness.evidence.shapes import Many, Shape
 from harness.model.described import Described
+from harness.model.documents.steps import Event
 from harness.model.doubt_names import DoubtName
 from harness.model.facts import MEANINGS
 from harness.model.finding import Kind
@@ -67,6 +71,10 @@ def _facts() -> str:
     return _table(("kind of fact", "keys", "meaning, and what an excuse takes from it"), rows)
 
 
+def _events() -> str:
+    return _table(("kind", "keys besides `kind`", "meaning"), kinds_of_records(inspect.type_info(Event)))
+
+
 def _words(head: str, words: type[Described]) -> str:
     return _table((head, "meaning"), ((word.value, word.meaning) for word in words))
 
@@ -75,13 +83,16 @@ def _keys(document: str) -> str:
     return _table(("object", "required", "may be absent or null"), keys_of(FORMS[document]))
 
 
+def _records(document: str) -> str:
+    heads = ("key", "type", "required", "meaning")
+    return _table(heads, keys_of_records(inspect.type_info(RECORDS[document])))
+
+
 def keys_of(shape: Shape, at: str = "") -> Iterator[tuple[str, str, str]]:
     """Each object of a document: where it is, its required keys and its optional ones, as text. "[]" = each member of a
     list, "*" = each value of an object with names from the evidence as keys."""
     if isinstance(shape, Many):
         yield from keys_of(shape.shape, f"{at}.*" if at else "*")
-    elif isinstance(shape, Kinds):
-        yield from _of_kinds(shape, at)
     elif isinstance(shape, list):
         yield from keys_of(shape[0], f"{at}[]")
     elif isinstance(shape, Mapping) and shape:
@@ -89,15 +100,6 @@ def keys_of(shape: Shape, at: str = "") -> Iterator[tuple[str, str, str]]:
         for key, member in shape.items():
             name = key.removesuffix("?")
             yield from keys_of(member, f"{at}.{name}" if at else name)
-
-
-def _of_kinds(shape: Kinds, at: str) -> Iterator[tuple[str, str, str]]:
-    """Kinds with the same keys share a row. No kind has objects with keys of their own."""
-    same: dict[tuple[str, str], list[str]] = {}
-    for kind, members in shape.shapes.items():
-        same.setdefault(_required_and_optional({shape.key: "string", **members}), []).append(f"`{kind}`")
-    for keys, kinds in same.items():
-        yield (f"{at} of {shape.key} {', '.join(kinds)}", *keys)
 
 
 def _required_and_optional(members: Mapping[str, Shape]) -> tuple[str, str]:
@@ -112,7 +114,9 @@ def _required_and_optional(members: Mapping[str, Shape]) -> tuple[str, str]:
 BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     **{f"columns of {table}": partial(_columns, columns) for table, columns in TABLE_COLUMNS.items()},
     "columns of findings.parquet": partial(_columns, FINDINGS),
-    **{f"keys of {document}": partial(_keys, document) for document in FORMS},
+    "keys of the contract": partial(_keys, "run.json"),
+    **{f"keys of {document}": partial(_records, document) for document in RECORDS},
+    "events": _events,
     "facts": _facts,
     "doubts": partial(_words, "doubt", DoubtName),
     "kinds of findings": partial(_words, "kind", Kind),

@@ -1,20 +1,15 @@
-"""The keys that the judge reads from each document of a bundle, with their types. FORMAT.md explains them."""
+"""The keys of a contract in run.json, with their types, and the words of format version 1. FORMAT.md explains them."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Final
 
-from harness.evidence.shapes import Kinds, Many, Members, Shape, misfit
+from harness.evidence.shapes import Many, Shape, misfit
 from harness.model.errors import BadEvidence
-from harness.model.facts import MEANINGS, Stop
-from harness.model.pending import Pending
-from harness.model.schemas import ACKS, FORMAT_VERSION, ISOLATIONS, PHASES, TIMESTAMP_TYPES
+from harness.model.schemas import ACKS, FORMAT_VERSION, ISOLATIONS, TIMESTAMP_TYPES
 
 _PLACE: Final = {"topic": "string", "partition": "int"}
-_NAMED_PLACE: Final = {**_PLACE, "topic_id": "string"}
-_SPAN: Final = Members(("int", "int"))
-_SETTLED: Final = {"ok?": "bool", "waited_s?": "number", "last_seen?": "string"}
 
 _CONTRACT: Final = {
     "topics": Many(
@@ -77,240 +72,6 @@ _CONTRACT: Final = {
     "changes?": [{"step": "string", "topic": "string", "config": {}}],
 }
 
-_RUN: Final = {
-    "format_version?": "int",
-    "finished": "bool",
-    "negative_control?": "string",
-    "contract": _CONTRACT,
-    "started_ns?": "int",
-    "ended_ns?": "int",
-    "windows?": {"before?": _SPAN, "during?": [_SPAN], "after?": _SPAN},
-    "floors?": {"before?": "int", "during?": "int", "after?": "int"},
-    "targets?": [Members(("string", "int"))],
-    "doubts?": [{"name": "string", "text": "string"}],
-    "notes?": ["string"],
-    "capabilities?": ["string"],
-    "groups_resume?": "bool",
-    "has_history?": "bool",
-    "timestamps?": ("send",),
-    "recovered?": {**_SETTLED, "pending?": tuple(pending.value for pending in Pending)},
-    "transactions_settled?": _SETTLED,
-    "secured?": {
-        "protocol": "string",
-        "between_brokers": "string",
-        "listeners": [
-            {
-                "broker": "int",
-                "address": "string",
-                "tls": "string?",
-                "cipher": "string",
-                "plaintext": "string",
-                "wrong_password": "string",
-            }
-        ],
-        "clients": Many({}),
-    },
-}
-
-_SCENARIO: Final = {
-    "name?": "string",
-    "producers?": [
-        {
-            "name": "string",
-            "topics": ["string"],
-            "acks?": ACKS,
-            "idempotent?": "bool",
-            "when?": "string",
-            "transactions?": {"offsets_of?": "string"},
-            "processes?": {"group": "string"},
-        }
-    ],
-    "readers?": [{"name": "string", "topics?": ["string"], "group?": "string", "protocol?": "string"}],
-    "admin?": [{"name": "string", "floors?": {"before?": "int", "during?": "int", "after?": "int"}}],
-    "shape?": {"brokers?": "int", "secure?": "bool"},
-    "steps?": [{}],
-}
-
-_EVENT: Final = {**_PLACE, "at_ns": "int"}
-_EVENTS: Final = Kinds(
-    "kind",
-    {
-        "unclean_election": {**_EVENT, "leader_epoch": "int", "log_end?": "int"},
-        "transaction_aborted": {
-            **_EVENT,
-            "topic_id": "string",
-            "producer": "string",
-            "producer_id": "int",
-            "start_offset": "int",
-            "coordinator": "string",
-            "asked_ns": "int",
-        },
-        "delete_records": {**_EVENT, "before_offset": "int"},
-        "tier_off": {**_EVENT, "before_offset": "int"},
-        "leader_change": {
-            **_EVENT,
-            "old_leader": "int?",
-            "new_leader": "int",
-            "leader_epoch": "int",
-            "clean": "bool?",
-        },
-        "internal_leader_change": {
-            **_EVENT,
-            "old_leader": "int?",
-            "new_leader": "int",
-            "leader_epoch": "int",
-            "clean": "bool?",
-            "since_ns": "int",
-            "in_sync_ns?": "int",
-        },
-        "group_away": {"group": "string", "from_ns": "int", "left_ns": "int", "to_ns": "int"},
-        "group_deleted": {"group": "string", "outcome": "string", "asked_ns": "int", "at_ns": "int"},
-        "partitions_added": {**_EVENT, "partitions": "int"},
-        "topic_deleted": {"topic": "string", "topic_id": "string", "at_ns": "int"},
-        "power_loss": {
-            **_EVENT,
-            "broker": "int",
-            "isr": ["int"],
-            "log_end": "int",
-            "recovery_point": "int",
-            "sound_end?": "int",
-            "pretended?": "bool",
-        },
-        "lost_tail": {
-            **_EVENT,
-            "broker": "int",
-            "leader_epoch": "int",
-            "isr": ["int"],
-            "elr_level": "int?",
-            "log_end": "int",
-        },
-        "held_frame": {
-            "at_ns": "int",
-            "link": "string",
-            "api": "string",
-            "version": "int",
-            "client": "string",
-            "held_ns?": "int",
-            "answered_ns?": "int",
-            "errors?": ["string"],
-        },
-        "no_acks": {
-            **_EVENT,
-            "since_ns": "int",
-            "leader": "int",
-            "isr": ["int"],
-            "beside": Many("int"),
-        },
-        "only_disk_lost": {
-            **_EVENT,
-            "broker": "int",
-            "log_end": "int",
-            "isr?": ["int"],
-            "leader_epoch?": "int",
-        },
-        "reader_died": {**_EVENT, "group": "string", "from_offset": "int", "before_offset": "int"},
-        "processor_died": {**_EVENT, "group": "string", "at": "string", "from_offset": "int", "before_offset": "int"},
-        "log_start_seen": {**_EVENT, "log_start": "int"},
-        "tiered_seen": {**_EVENT, "below": "int"},
-        "objects_deleted": {
-            **_EVENT,
-            "segment_id": "string",
-            "base_offset": "int",
-            "last_offset": "int",
-            "local_start": "int",
-        },
-        "clock": {"nodes": ["int"], "jump_ms": "int", "rate": "number", "at_ns": "int"},
-    },
-)
-
-# The keys of facts that are not the same in every kind. A `how` is required, because it decides what is excused.
-_OF_FACTS: Final[dict[str, dict[str, Shape]]] = {
-    "nodes": {"nodes?": ["int"]},
-    "how": {"how": tuple(stop.value for stop in Stop)},
-    "what": {"what?": "string"},
-    "topic": {"topic": "string"},
-    "client": {"client?": "string"},
-    "config": {"config": Many("string")},
-}
-_FACTS: Final = Kinds(
-    "kind",
-    {
-        kind.value: {
-            "from_ns": "int",
-            "to_ns?": "int",
-            **{key: shape for named in meaning.keys for key, shape in _OF_FACTS[named].items()},
-        }
-        for kind, meaning in MEANINGS.items()
-    },
-)
-
-_STEPS: Final = [
-    {
-        "name": "string",
-        "do": "string",
-        "started_ns": "int?",
-        "ended_ns": "int?",
-        "healed_ns": "int?",
-        "is_fault": "bool",
-        "effect?": {"held?": "bool"},
-        "facts": [_FACTS],
-        "events": [_EVENTS],
-    }
-]
-
-_SNAPSHOT: Final = {
-    "phase": PHASES,
-    "at_ns": "int",
-    "partitions": [
-        {
-            **_NAMED_PLACE,
-            "leader": "int?",
-            "isr": ["int"],
-            "replicas": ["int"],
-            "logs": [{"broker": "int", "log_start": "int", "log_end": "int"}],
-            "high_watermark": "int?",
-            "last_stable_offset": "int?",
-        }
-    ],
-    "groups": [{**_PLACE, "group": "string", "offset": "int?", "at_ns?": "int", "stable?": "bool"}],
-    "topic_configs?": Many({}),
-    "broker_configs?": Many({}),
-}
-
-_CLUSTER: Final = {
-    "snapshots": [_SNAPSHOT],
-    "lineages": [{**_PLACE, "broker": "int", "epochs": [_SPAN]}],
-    "group_resets?": [
-        {
-            **_PLACE,
-            "group": "string",
-            "reader": "string",
-            "committed": "int?",
-            "began": "int?",
-            "at_ns": "int",
-        }
-    ],
-    "share_groups?": [{**_PLACE, "group": "string", "start": "int?", "lag": "int?", "asked_ns": "int", "at_ns": "int"}],
-    "group_answers?": [{**_PLACE, "group": "string", "offset": "int?", "asked_ns": "int", "at_ns": "int"}],
-}
-
-_READS: Final = [
-    {
-        "reader": "string",
-        "kind": ("drain", "replica"),
-        "isolation": ISOLATIONS,
-        "replica": "int?",
-        **_NAMED_PLACE,
-        "start": "int",
-        "target": "int",
-        "position": "int",
-        "reached": "bool",
-        "stuck_reason": "string?",
-        "holes?": [{"from_offset": "int", "to_offset": "int"}],
-        "served_by?": ["int"],
-    }
-]
-
 # Keys of format version 1 that have another name since. Unknown keys are ignored, so evidence that was written by them
 # would be read as if it said nothing. "*" stands for every member of a list.
 _FORMER: Final[dict[str, dict[tuple[str, ...], str]]] = {
@@ -329,11 +90,7 @@ _FORMER: Final[dict[str, dict[tuple[str, ...], str]]] = {
 }
 
 FORMS: Final[dict[str, Shape]] = {
-    "run.json": _RUN,
-    "scenario.json": _SCENARIO,
-    "steps.json": _STEPS,
-    "cluster.json": _CLUSTER,
-    "reads.json": _READS,
+    "run.json": {"contract": _CONTRACT},
 }
 
 

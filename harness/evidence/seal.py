@@ -10,10 +10,11 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.evidence.bundle import Bundle, check_parts, check_promised, documents_of
+from harness.evidence.bundle import Bundle, check_parts, check_promised
 from harness.evidence.columns import arrow_schema
 from harness.evidence.documents import is_there, read_json, with_rights, write_json
 from harness.evidence.history import history_in
+from harness.evidence.judged_documents import Documents, documents_of
 from harness.evidence.layout import check_names, check_tables, ignored
 from harness.evidence.manifest import (
     MANIFEST,
@@ -82,8 +83,8 @@ def _earlier_facts(path: Path) -> dict[str, Any]:
     return {k: v for k, v in earlier.items() if k not in ("format_version", "sealed_by", "files", SEALED_FROM)}
 
 
-def _own_facts(path: Path, documents: Mapping[str, Any]) -> dict[str, Any]:
-    name = documents["scenario.json"].get("name") or path.resolve().name
+def _own_facts(path: Path, documents: Documents) -> dict[str, Any]:
+    name = documents.scenario.name or path.resolve().name
     release = {"version": "unknown", "commit": "unknown", "source": "evidence sealed by hand"}
     return {"release": release, "scenario": name, "seed": None, "versions": {}, "clock": {}}
 

@@ -18,25 +18,10 @@ class Many:
     shape: Shape
 
 
-@dataclass(frozen=True, slots=True)
-class Kinds:
-    """An object in which the value of one key says which other keys it has."""
-
-    key: str
-    shapes: Mapping[str, Mapping[str, Shape]]
-
-
-@dataclass(frozen=True, slots=True)
-class Members:
-    """A list of fixed length. Each member has its own shape."""
-
-    shapes: tuple[Shape, ...]
-
-
 # "int", "number", "bool", "string", with a "?" if the value may be null; a tuple of words, one of which it must be;
 # [shape] is a list; a mapping is an object, and a `key?` of it may be absent or null. Keys that a shape does
 # not name are ignored, as FORMAT.md says.
-Shape = str | Words | list[Any] | Mapping[str, Any] | Many | Kinds | Members
+Shape = str | Words | list[Any] | Mapping[str, Any] | Many
 
 _SAID: Final = {"int": "a whole number", "number": "a number", "bool": "true or false", "string": "text"}
 _SHOWN: Final = 40
@@ -52,17 +37,10 @@ def misfit(value: object, shape: Shape, at: str = "") -> str | None:
         if not isinstance(value, list):
             return _not(value, "a list", at)
         return _first(misfit(item, shape[0], f"{at}[{n}]") for n, item in enumerate(value))
-    if isinstance(shape, Members):
-        if not (isinstance(value, list) and len(value) == len(shape.shapes)):
-            return _not(value, f"a list of {len(shape.shapes)} values", at)
-        return _first(misfit(item, shape.shapes[n], f"{at}[{n}]") for n, item in enumerate(value))
     if not isinstance(value, dict):
         return _not(value, "an object", at)
     if isinstance(shape, Many):
         return _first(misfit(item, shape.shape, _below(at, name)) for name, item in value.items())
-    if isinstance(shape, Kinds):
-        known = {shape.key: tuple(shape.shapes)}
-        return _members(value, known, at) or _members(value, shape.shapes[value[shape.key]], at)
     return _members(value, shape, at)
 
 

@@ -6,10 +6,12 @@ may have happened: a fault that begins to fill a disk may have ended its broker 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final
+
+from harness.model.documents.record import Record, meaning
 
 
 class Stop(StrEnum):
@@ -186,27 +188,31 @@ MEANINGS: Final[Mapping[FactKind, Meaning]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fact:
-    """One fact of one step.
+# Keys that a fact must have if its kind has them, because an excuse rests on them.
+_NEEDED: Final = ("how", "topic", "config")
 
-    from_ns, to_ns: it began no earlier, and was over no later; to_ns None = it was not over when it was recorded.
-    nodes: None = unknown, so it may have been any node. client: a group, a reader or a producer.
-    """
 
-    kind: FactKind
-    from_ns: int
-    to_ns: int | None = None
-    nodes: tuple[int, ...] | None = None
-    how: Stop | None = None
-    what: str = ""
-    topic: str = ""
-    client: str = ""
-    config: Mapping[str, str] = field(default_factory=dict)
+class Fact(Record, frozen=True, kw_only=True):
+    """One fact of one step. `MEANINGS` says which keys each kind has."""
+
+    kind: Annotated[FactKind, meaning("the kind of fact")]
+    from_ns: Annotated[int, meaning("it began no earlier")]
+    to_ns: Annotated[int | None, meaning("it was over no later; null = it was not over when it was recorded")] = None
+    nodes: Annotated[
+        tuple[int, ...] | None, meaning("ids of nodes; null = unknown, so it may have been any of them")
+    ] = None
+    how: Annotated[Stop | None, meaning("how processes ended")] = None
+    what: Annotated[str | None, meaning("for people")] = None
+    topic: Annotated[str | None, meaning("name of a topic")] = None
+    client: Annotated[str | None, meaning("name of a group, a reader or a producer")] = None
+    config: Annotated[Mapping[str, str] | None, meaning("settings with their values as Kafka writes them")] = None
 
     def __post_init__(self) -> None:
-        if (self.kind is FactKind.STOPPED) is (self.how is None):
-            raise ValueError(f"{self.kind}: `how` belongs to {FactKind.STOPPED}, and to no other kind")
+        if self.how is not None and self.kind is not FactKind.STOPPED:
+            raise ValueError(f"has `how`, which belongs to the kind {FactKind.STOPPED} alone")
+        for key in _NEEDED:
+            if key in MEANINGS[self.kind].keys and getattr(self, key) is None:
+                raise ValueError(f"has no {key!r}")
 
     def concerns(self, node: int) -> bool:
         """Whether the fact may be about a node."""
@@ -220,7 +226,7 @@ class Fact:
             "what": self.what,
             "topic": self.topic,
             "client": self.client,
-            "config": dict(self.config),
+            "config": self.config,
         }
         keys = MEANINGS[self.kind].keys
         times: dict[str, object] = {"kind": self.kind.value, "from_ns": self.from_ns, "to_ns": self.to_ns}
@@ -230,26 +236,3 @@ class Fact:
 def as_kafka_writes(config: Mapping[str, object]) -> dict[str, str]:
     """Settings with their values as Kafka writes them."""
     return {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in config.items()}
-
-
-def facts_from(rows: Iterable[Mapping[str, object]]) -> tuple[Fact, ...]:
-    """The facts of a row of steps.json in the form that FORMAT.md describes. ValueError on a kind that is not known."""
-    return tuple(map(_fact_from, rows))
-
-
-def _fact_from(row: Mapping[str, object]) -> Fact:
-    nodes, how, config = row.get("nodes"), row.get("how"), row.get("config")
-    from_ns, to_ns = row["from_ns"], row["to_ns"]
-    if not isinstance(from_ns, int) or not isinstance(to_ns, int | None):
-        raise TypeError(f"a fact has the times {from_ns!r} and {to_ns!r}")
-    return Fact(
-        kind=FactKind(str(row["kind"])),
-        from_ns=from_ns,
-        to_ns=to_ns,
-        nodes=tuple(int(node) for node in nodes) if isinstance(nodes, list | tuple) else None,
-        how=None if how is None else Stop(str(how)),
-        what=str(row.get("what") or ""),
-        topic=str(row.get("topic") or ""),
-        client=str(row.get("client") or ""),
-        config=as_kafka_writes(config) if isinstance(config, Mapping) else {},
-    )

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from harness.model.outcome import Did, Outcome, TxnOutcome
 
 FORMAT_VERSION: Final = 3
+INT64_LIMIT: Final = 1 << 63  # numbers of the evidence are smaller, with or without sign
 
 Columns = dict[str, str]
 

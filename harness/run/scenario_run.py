@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -20,6 +20,8 @@ from harness.model.backend import PROCESSES
 from harness.model.clock import now_ns
 from harness.model.contract.contract import Contract
 from harness.model.contract.internal_topics import internal_topics
+from harness.model.documents.reads import Read
+from harness.model.documents.run import Listener
 from harness.model.doubt_names import DoubtName
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.outcome import Outcome
@@ -126,7 +128,7 @@ class _Record:
         self.has_history = False
         self.share_groups: list[dict[str, Any]] = []
         self.access = Access(cluster.client_settings())
-        self.listeners: list[dict[str, Any]] = []  # results of tls_probe
+        self.listeners: list[Listener] = []  # results of tls_probe
 
     def doubt(self, name: str, text: str) -> None:
         self.doubts.append({"name": name, "text": text})
@@ -357,7 +359,7 @@ def _observer_bootstrap(record: _Record) -> str:
     return record.cluster.bootstrap() if record.access.settings else record.cluster.bootstrap_direct()
 
 
-def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Mapping[str, Any]], say: Say) -> None:
+def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Read], say: Say) -> None:
     """Reads from offsets at which no reader has begun: inside batches and segments, and at committed offsets.
 
     A read that is never answered is a doubt.

@@ -5,15 +5,16 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import KafkaError, Producer
 
 from harness.clusters import Cluster
 from harness.kafka.admin.wire import Connection
 from harness.kafka.settings.tls import BETWEEN_BROKERS, MECHANISM, PROTOCOL
+from harness.model.documents.run import Listener, Secured
 from harness.model.secured import ANSWERED, REFUSED, UNANSWERED
 from harness.workload.access import TrafficByProtocol
 
@@ -23,7 +24,7 @@ _POLL_S: Final = 0.1
 Answer = tuple[str, str]  # REFUSED, ANSWERED or UNANSWERED, and the text of the answer or error
 
 
-def look(cluster: Cluster) -> list[dict[str, Any]]:
+def look(cluster: Cluster) -> list[Listener]:
     """A row for each listener: its protocol, and its answers to a plaintext client and to a wrong password."""
     settings = cluster.client_settings()
     addresses = [cluster.bootstrap(), cluster.bootstrap_isolated()]
@@ -32,31 +33,31 @@ def look(cluster: Cluster) -> list[dict[str, Any]]:
         return list(pool.map(lambda at: _listener(at[0], at[1], settings), listeners))
 
 
-def evidence(listeners: list[dict[str, Any]], traffic: TrafficByProtocol) -> dict[str, Any]:
+def evidence(listeners: Sequence[Listener], traffic: TrafficByProtocol) -> Secured:
     """The `secured` of run.json."""
-    return {
-        "protocol": PROTOCOL,
-        "mechanism": MECHANISM,
-        "between_brokers": BETWEEN_BROKERS,
-        "listeners": listeners,
-        "clients": traffic.seen(),
-    }
+    return Secured(
+        protocol=PROTOCOL,
+        mechanism=MECHANISM,
+        between_brokers=BETWEEN_BROKERS,
+        listeners=tuple(listeners),
+        clients=traffic.seen(),
+    )
 
 
-def _listener(broker: int, address: str, settings: Mapping[str, str]) -> dict[str, Any]:
+def _listener(broker: int, address: str, settings: Mapping[str, str]) -> Listener:
     host, _, port = address.rpartition(":")
     tls, cipher = spoken((host, int(port)), settings["ssl.ca.location"])
     plaintext, to_plaintext = answer_to_plaintext((host, int(port)))
     password, to_password = answer_to_password(address, {**settings, "sasl.password": "wrong"})
-    return {
-        "broker": broker,
-        "address": address,
-        "tls": tls,
-        "cipher": cipher,
-        "plaintext": plaintext,
-        "wrong_password": password,
-        "said": [to_plaintext, to_password],
-    }
+    return Listener(
+        broker=broker,
+        address=address,
+        tls=tls,
+        cipher=cipher,
+        plaintext=plaintext,
+        wrong_password=password,
+        said=(to_plaintext, to_password),
+    )
 
 
 def spoken(address: tuple[str, int], authority: str) -> tuple[str | None, str]:

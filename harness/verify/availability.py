@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Final
@@ -17,6 +17,7 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.model.documents.steps import Step
 from harness.model.facts import FactKind
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case, Place
@@ -83,7 +84,7 @@ def figures(case: Case, known: Waits, places: Iterable[Place]) -> dict[str, Any]
     """The figures of a verdict, in ms and s, with the fault of each stall. places: where records were sent to; a
     place without a stall during a fault has 0."""
     none = dict.fromkeys(sorted({_named(place) for place in places}), 0.0)
-    faults = {step["name"]: none for step in case.steps if step["is_fault"] and step["started_ns"] is not None}
+    faults = {step.name: none for step in case.steps if step.is_fault and step.started_ns is not None}
     without_acks = faults | _by_fault(known.stalls, case.steps)
     longest = max(known.stalls, key=lambda stall: stall.seconds, default=None)
     return {
@@ -103,7 +104,7 @@ def figures(case: Case, known: Waits, places: Iterable[Place]) -> dict[str, Any]
     }
 
 
-def _by_fault(stalls: Sequence[Stall], steps: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, float]]:
+def _by_fault(stalls: Sequence[Stall], steps: Sequence[Step]) -> dict[str, dict[str, float]]:
     """Seconds of stalls, by fault and "topic/partition"."""
     by_fault: dict[str, dict[str, float]] = defaultdict(dict)
     for stall in stalls:
@@ -112,15 +113,15 @@ def _by_fault(stalls: Sequence[Stall], steps: Sequence[Mapping[str, Any]]) -> di
     return {fault: dict(sorted(by.items())) for fault, by in by_fault.items()}
 
 
-def _caught_up(steps: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, float]]:
+def _caught_up(steps: Sequence[Step]) -> Iterator[tuple[str, float]]:
     """By fault of the remote tier: the time from its healing until the next step that waits for it saw everything
     copied. Faults without such a wait are left out."""
     waited = [(fact.from_ns, fact.to_ns) for fact in facts_in(steps, FactKind.TIER_CAUGHT_UP)]
     for step in steps:
-        if step["is_fault"] and any(facts_in([step], *_OF_TIER)) and step["healed_ns"] is not None:
-            ended = [end for begin, end in waited if end is not None and begin >= step["healed_ns"]]
+        if step.is_fault and any(facts_in([step], *_OF_TIER)) and step.healed_ns is not None:
+            ended = [end for begin, end in waited if end is not None and begin >= step.healed_ns]
             if ended:
-                yield step["name"], round((min(ended) - step["healed_ns"]) / _NS, 3)
+                yield step.name, round((min(ended) - step.healed_ns) / _NS, 3)
 
 
 def _in_ms(what: str, latencies: Latencies) -> dict[str, dict[str, float]]:
@@ -134,31 +135,31 @@ def _named(place: Place) -> str:
     return f"{place[0]}/{place[2]}"
 
 
-def _fault_of(stall: Stall, steps: Sequence[Mapping[str, Any]]) -> str | None:
+def _fault_of(stall: Stall, steps: Sequence[Step]) -> str | None:
     """The most recent fault that was active for most of the stall."""
     shared = _open_during(stall, steps)
     most = max(shared.values(), default=0)
     return max((of for of, ns in shared.items() if 2 * ns >= most), default=(0, None))[1]
 
 
-def _open_during(stall: Stall, steps: Sequence[Mapping[str, Any]]) -> dict[tuple[int, str], int]:
+def _open_during(stall: Stall, steps: Sequence[Step]) -> dict[tuple[int, str], int]:
     """For each fault (start, name) that was active during a stall: for how long, in ns."""
     shared = {
-        (step["started_ns"], step["name"]): min(stall.to_ns, step["healed_ns"] or step["ended_ns"] or stall.to_ns)
-        - max(stall.from_ns, step["started_ns"])
+        (step.started_ns, step.name): min(stall.to_ns, step.healed_ns or step.ended_ns or stall.to_ns)
+        - max(stall.from_ns, step.started_ns)
         for step in steps
-        if step["is_fault"] and step["started_ns"] is not None
+        if step.is_fault and step.started_ns is not None
     }
     return {of: ns for of, ns in shared.items() if ns > 0}
 
 
-def _also_open(stalls: Iterable[Stall], steps: Sequence[Mapping[str, Any]]) -> list[str]:
+def _also_open(stalls: Iterable[Stall], steps: Sequence[Step]) -> list[str]:
     """Other faults that were active during any of these stalls, in order."""
     others = {of: None for stall in stalls for of in _open_during(stall, steps) if of[1] != _fault_of(stall, steps)}
     return list(dict.fromkeys(name for _, name in sorted(others)))
 
 
-def _shared(stalls: Sequence[Stall], steps: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+def _shared(stalls: Sequence[Stall], steps: Sequence[Step]) -> dict[str, list[str]]:
     """For each fault that stalls are attributed to: other faults that were active during them."""
     by_fault: dict[str, list[Stall]] = defaultdict(list)
     for stall in stalls:
@@ -174,7 +175,7 @@ def _reads(given: Prepared) -> DataFrame:
         (n, name)
         for n, case in enumerate(given.cases)
         for name, topic in case.contract.topics.items()
-        if topic.timestamp_type == "create" and case.run.get("timestamps") == "send"
+        if topic.timestamp_type == "create" and case.run.timestamps == "send"
         if not any(producer.backdated_ms for producer in case.contract.producers.values())
     ]
     rows = given.observations.where("given_ns IS NOT NULL AND intact")

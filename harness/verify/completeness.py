@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.model.doubt_names import DoubtName
 from harness.model.verdict import Doubt
-from harness.verify.engine.case import FINAL_PHASES, Case, place_of
+from harness.verify.engine.case import FINAL_PHASES, Case
 from harness.verify.engine.counts import Counts
 
 _STRENGTH: Final = ("0", "1", "all")
@@ -35,40 +35,40 @@ def _streams(counts: Counts) -> Iterator[Doubt]:
 
 
 def _steps(case: Case) -> Iterator[Doubt]:
-    wanted, done = case.scenario.get("steps") or [], case.steps
+    wanted, done = case.scenario.steps or (), case.steps
     if len(done) < len(wanted):
         yield Doubt(DoubtName.STEPS_MISSING, f"the scenario has {len(wanted)} steps, and steps.json has {len(done)}")
 
 
 def _spans_of_reads(case: Case) -> Iterator[Doubt]:
     """Where each read of a copy started and ended, compared with the log that the brokers reported."""
-    by_phase = {s["phase"]: s for s in case.cluster["snapshots"]}
+    by_phase = {s.phase: s for s in case.cluster.snapshots}
     phases = [by_phase[phase] for phase in FINAL_PHASES if phase in by_phase]
     if not phases:
         return
-    holes = {place_of(read): hole["to_offset"] for read in case.reads for hole in read.get("holes") or []}
-    last, first = ({place_of(p): p for p in s["partitions"]} for s in (phases[0], phases[-1]))
+    holes = {read.place: hole.to_offset for read in case.reads for hole in read.holes or ()}
+    last, first = ({p.place: p.logs for p in s.partitions} for s in (phases[0], phases[-1]))
     for read in case.reads:
-        read_name = f"the read {read['reader']} of {read['topic']}/{read['partition']}"
-        starts = [log["log_start"] for log in last.get(place_of(read), {}).get("logs", [])]
-        ends = [log["log_end"] for log in first.get(place_of(read), {}).get("logs", [])]
+        read_name = f"the read {read.reader} of {read.topic}/{read.partition}"
+        starts = [log.log_start for log in last.get(read.place, ())]
+        ends = [log.log_end for log in first.get(read.place, ())]
         # A follower's copy is read from the last hole on that the read of the leader's copy found.
-        begins = max([*starts, holes.get(place_of(read), 0) if read["kind"] == "replica" else 0])
-        if starts and read["start"] > begins:
-            text = f"{read_name} started at {read['start']}, and no replica's log starts above {max(starts)}"
+        begins = max([*starts, holes.get(read.place, 0) if read.kind == "replica" else 0])
+        if starts and read.start > begins:
+            text = f"{read_name} started at {read.start}, and no replica's log starts above {max(starts)}"
             yield Doubt(DoubtName.READ_LATE, text)
-        if ends and read["position"] < max(ends) and read["reached"]:
-            text = f"{read_name} claims to have ended at {read['position']}, and a replica's log ends at {max(ends)}"
+        if ends and read.position < max(ends) and read.reached:
+            text = f"{read_name} claims to have ended at {read.position}, and a replica's log ends at {max(ends)}"
             yield Doubt(DoubtName.READ_SHORT, text)
 
 
 def _disks(case: Case, counts: Counts) -> Iterator[Doubt]:
     """Disks that the backend can read, of brokers that have records."""
     last = case.last_snapshot
-    if last is None or "disk.read" not in (case.run.get("capabilities") or []):
+    if last is None or "disk.read" not in (case.run.capabilities or ()):
         return
-    logs = [log for p in last["partitions"] for log in p["logs"]]
-    filled = {log["broker"] for log in logs if log["log_end"] > log["log_start"]}
+    logs = [log for p in last.partitions for log in p.logs]
+    filled = {log.broker for log in logs if log.log_end > log.log_start}
     if not counts.disks:
         yield Doubt(DoubtName.NO_BATCHES, "the disks of the brokers could be read, and were not")
     elif not_read := sorted(filled - counts.disks):

@@ -6,7 +6,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from msgspec import to_builtins
+
 from harness.model.contract.contract import SENTINEL
+from harness.model.documents.steps import Step
 from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind, kind_of
 from harness.model.outcome import JAVA_CLIENTS, LIBRDKAFKA
@@ -27,7 +30,7 @@ from harness.verify.doubts import doubts_of, history_problem
 from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.rows import NOT_FINDINGS, NOTED
-from harness.verify.engine.steps import episodes_of, facts_of, step_at
+from harness.verify.engine.steps import episodes_of, step_at
 from harness.verify.excuses.delete_records import returned, returned_by_design
 from harness.verify.excuses.offset_loss import stopped
 from harness.verify.excuses.tier_metadata_lost import gaps_excused, holes, orphaned
@@ -96,7 +99,7 @@ def conclude(known: CaseResults) -> Verdict:
     lost, excused = _losses(reported)
     promised = known.counts.total("promised")
     return Verdict(
-        scenario=case.scenario.get("name", case.name),
+        scenario=case.scenario.name or case.name,
         status=status_of(findings, doubts),
         findings=findings,
         doubts=tuple(doubts),
@@ -124,14 +127,14 @@ def conclude(known: CaseResults) -> Verdict:
 def _own_client(case: Case, counts: Counts) -> list[str]:
     """Work that the release's own client did not do. Kafka Streams uses it too, but only for its own input and output,
     and the harness writes the sentinels."""
-    streams = {p["name"] for p in case.scenario.get("producers") or () if p.get("client") == STREAMS}
+    streams = {p.name for p in case.scenario.producers or () if p.client == STREAMS}
     wrote = {
         _known(client)
         for producer, clients in counts.clients.items()
         if producer not in streams | {SENTINEL}
         for client in clients
     }
-    readers = {reader.get("client") for reader in case.scenario.get("readers") or ()}
+    readers = {reader.client for reader in case.scenario.readers or ()}
     if JAVA_CLIENTS in wrote and JAVA in readers:
         return []
     said = _of_load(wrote) if JAVA_CLIENTS not in wrote else _of_readers(case)
@@ -158,8 +161,8 @@ def _of_readers(case: Case) -> str:
 
 def _not_covered(case: Case) -> list[str]:
     """Things that other scenarios test and this run did not: no fault with such a fact had an effect."""
-    effective = [step for step in case.steps if step["is_fault"] and (step["effect"] or {}).get("held")]
-    shown = {word for step in effective for fact in facts_of(step) for word in (fact.kind, fact.how)}
+    effective = [step for step in case.steps if step.is_fault and step.effect and step.effect.held]
+    shown = {word for step in effective for fact in step.facts for word in (fact.kind, fact.how)}
     return [what for what, facts in _COVERED_BY.items() if not shown & facts]
 
 
@@ -235,7 +238,7 @@ def _losses(runs: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
 
 def _notes(known: CaseResults) -> list[str]:
     case, runs = known.case, known.runs
-    notes = list(case.run.get("notes") or [])
+    notes = list(case.run.notes or ())
     notes += returned_by_design(case)
     notes += plugins.notes(case)
     for kind in NOTED:
@@ -259,7 +262,7 @@ def _facts(known: CaseResults) -> dict[str, Any]:
         "starts_on": case.manifest.get("starts_on"),
         "seed": case.manifest.get("seed"),
         **({"plugins": [plugin.as_dict() for plugin in active()]} if active() else {}),
-        "negative_control": case.run.get("negative_control"),
+        "negative_control": case.run.negative_control,
         "complete": case.complete,
         "records": {k: counts.total(k) for k in ("attempted", "acked", "promised", "refused", "unknown")},
         "availability": figures(case, counts.waits, counts.sent),
@@ -276,15 +279,18 @@ def _facts(known: CaseResults) -> dict[str, Any]:
             f"{t}/{p}": sent["unknown"] for (t, _, p), sent in sorted(counts.sent.items()) if sent["unknown"]
         },
         "observations": {" ".join(who): n for who, n in sorted(counts.read.items())},
-        "steps": [{k: step.get(k) for k in ("name", "do", "is_fault", "effect")} for step in case.steps],
+        "steps": [_shown(step) for step in case.steps],
     }
+
+
+def _shown(step: Step) -> dict[str, object]:
+    effect = None if step.effect is None else to_builtins(step.effect)
+    return {"name": step.name, "do": step.do, "is_fault": step.is_fault, "effect": effect}
 
 
 def _below_log_start(case: Case) -> dict[str, int]:
     """By "topic/partition", how many offsets were below the log start at the end."""
-    last = case.last_snapshot
     starts = {
-        f"{p['topic']}/{p['partition']}": max((log["log_start"] for log in p["logs"]), default=0)
-        for p in (last["partitions"] if last else [])
+        f"{p.topic}/{p.partition}": max((log.log_start for log in p.logs), default=0) for p in case.last_partitions
     }
     return {place: start for place, start in sorted(starts.items()) if start > 0}

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
+from harness.model.documents.steps import Effect
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Kind
 from harness.model.history.changes import Problem, ProblemKind
@@ -13,11 +14,11 @@ from harness.model.plugin import active
 from harness.model.verdict import Doubt
 from harness.verify.checks import tier_coverage, tls
 from harness.verify.checks.commit_regressed import asks_for_groups, never_decided
-from harness.verify.checks.recovery import excusable, settled
+from harness.verify.checks.recovery import excusable
 from harness.verify.checks.share_groups import undrained
 from harness.verify.checks.unavailable import excusable_silence
 from harness.verify.completeness import evidence_gaps
-from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, place_of, places_of
+from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, places_of
 from harness.verify.engine.compare import from_its_own_copy
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.rows import LEADER_UNKNOWN, NOT_READ, UNATTRIBUTED, UNJUDGED, UNPROCESSED, UNSHARED
@@ -82,18 +83,18 @@ def _failed_checks(failed: Mapping[str, str]) -> Iterator[Doubt]:
 
 
 def _of_the_run(case: Case) -> Iterator[Doubt]:
-    for row in case.run.get("doubts") or []:
-        yield Doubt(row["name"], row["text"])
+    for row in case.run.doubts or ():
+        yield Doubt(row.name, row.text)
 
 
 def _without_effect(case: Case) -> Iterator[Doubt]:
     """Faults without an effect on the data path: they tested nothing. A run that reported them already uses the same
     sentence, so that it is not repeated."""
     for step in case.steps:
-        effect = step["effect"] or {}
-        if step["is_fault"] and not effect.get("held"):
-            because = effect.get("because") or "nothing proves an effect"
-            yield Doubt(DoubtName.NO_EFFECT, f"step {step['name']} had no effect: {because}")
+        effect = step.effect or Effect()
+        if step.is_fault and not effect.held:
+            because = effect.because or "nothing proves an effect"
+            yield Doubt(DoubtName.NO_EFFECT, f"step {step.name} had no effect: {because}")
 
 
 def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
@@ -132,15 +133,15 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
     for place, records in not_read.items():
         yield Doubt(DoubtName.NOT_READ, f"no read reached {records} acknowledged records of {place}")
     for read in case.reads:
-        if not read["reached"] or read["position"] < read["target"]:
-            why = read["stuck_reason"] or f"position {read['position']} of {read['target']}"
-            what = f"{read['reader']} of {read['topic']}/{read['partition']}"
+        if not read.reached or read.position < read.target:
+            why = read.stuck_reason or f"position {read.position} of {read.target}"
+            what = f"{read.reader} of {read.topic}/{read.partition}"
             yield Doubt(DoubtName.NOT_REACHED, f"the read {what} did not reach its end: {why}")
-        elif read["kind"] == "replica" and read["target"] > read["start"] and not from_its_own_copy(read):
-            what = f"{read['reader']} of {read['topic']}/{read['partition']}"
+        elif read.kind == "replica" and read.target > read.start and not from_its_own_copy(read):
+            what, served = f"{read.reader} of {read.topic}/{read.partition}", list(read.served_by or ())
             yield Doubt(
                 DoubtName.SERVED_BY_ANOTHER,
-                f"the read {what} was served by brokers {read['served_by']}, not only by broker {read['replica']}",
+                f"the read {what} was served by brokers {served}, not only by broker {read.replica}",
             )
     yield from _places_not_read(case, counts)
     yield from _copies_not_read(case)
@@ -149,7 +150,7 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
 def _places_not_read(case: Case, counts: Counts) -> Iterator[Doubt]:
     known, gone = {facts.place: facts for facts in places_of(case)}, deleted(case)
     live = {isolation for kind, isolation, _ in counts.read if kind == "live"}
-    copies = {place_of(read) for read in case.reads if read["isolation"] == UNCOMMITTED}
+    copies = {read.place for read in case.reads if read.isolation == UNCOMMITTED}
     for place, figures in counts.sent.items():
         facts = known.get(place)
         name = f"{place[0]}/{place[2]}"
@@ -177,15 +178,15 @@ def _copies_not_read(case: Case) -> Iterator[Doubt]:
     """
     if case.manifest.get("sealed_by") != "harness" or case.last_snapshot is None:
         return
-    done = {(r["topic"], r["partition"], r["isolation"], r["replica"]) for r in case.reads}
-    for p in case.last_snapshot["partitions"]:
+    done = {(r.topic, r.partition, r.isolation, r.replica) for r in case.reads}
+    for p in case.last_partitions:
         for isolation in (COMMITTED, UNCOMMITTED):
-            everybody = isolation == COMMITTED or p["topic"] in case.transactional_topics
-            not_read = [b for b in p["replicas"] if (p["topic"], p["partition"], isolation, b) not in done]
-            if not_read and (everybody or not_read == p["replicas"]):
+            everybody = isolation == COMMITTED or p.topic in case.transactional_topics
+            not_read = [b for b in p.replicas if (p.topic, p.partition, isolation, b) not in done]
+            if not_read and (everybody or not_read == list(p.replicas)):
                 yield Doubt(
                     DoubtName.COPY_NOT_READ,
-                    f"the copies of {p['topic']}/{p['partition']} on brokers {not_read} were not read as {isolation}",
+                    f"the copies of {p.topic}/{p.partition} on brokers {not_read} were not read as {isolation}",
                 )
 
 
@@ -203,26 +204,24 @@ def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
         yield Doubt(
             DoubtName.NO_GROUP_OFFSETS, f"no coordinator reported stable offsets of group {group} after healing"
         )
-    for p in last["partitions"]:
-        topic, partition = p["topic"], p["partition"]
-        if set(p["isr"]) != set(p["replicas"]):
-            yield Doubt(
-                DoubtName.ISR_NOT_FULL, f"the ISR of {topic}/{partition} is {sorted(p['isr'])} of {p['replicas']}"
-            )
-        if p["high_watermark"] is None or p["last_stable_offset"] is None:
+    for p in last.partitions:
+        topic, partition = p.topic, p.partition
+        if set(p.isr) != set(p.replicas):
+            isr = f"{sorted(p.isr)} of {list(p.replicas)}"
+            yield Doubt(DoubtName.ISR_NOT_FULL, f"the ISR of {topic}/{partition} is {isr}")
+        if p.high_watermark is None or p.last_stable_offset is None:
             yield Doubt(
                 DoubtName.NO_WATERMARK,
                 f"the leader of {topic}/{partition} did not report its high watermark and last stable offset",
             )
-    if (case.run.get("recovered") or {}).get("ok") is None:
+    recovered = case.run.recovered
+    if recovered is None or recovered.ok is None:
         yield Doubt(DoubtName.RECOVERY_UNKNOWN, "the run did not wait for the cluster to recover")
-    elif case.run["recovered"]["ok"] is False and excusable(case):
-        unsaid = "" if case.run["recovered"].get("pending") else "; run.json does not say what was missing (`pending`)"
-        yield Doubt(
-            DoubtName.NOT_BACK, f"the cluster did not recover: {case.run['recovered'].get('last_seen')}{unsaid}"
-        )
-    if settled(case) is False:
-        seen = case.run["transactions_settled"].get("last_seen")
+    elif recovered.ok is False and excusable(case):
+        unsaid = "" if recovered.pending else "; run.json does not say what was missing (`pending`)"
+        yield Doubt(DoubtName.NOT_BACK, f"the cluster did not recover: {recovered.last_seen}{unsaid}")
+    if case.run.transactions_settled and case.run.transactions_settled.ok is False:
+        seen = case.run.transactions_settled.last_seen
         yield Doubt(
             DoubtName.TRANSACTIONS_LATE, f"transactions were still open when the wait for their end timed out: {seen}"
         )
@@ -248,7 +247,7 @@ def _history(case: Case) -> Iterator[Doubt]:
     """Parts of the cluster's history that are missing: an election there, or a loss of ISR members, is unknown."""
     history = case.history
     if history is None:
-        if case.run.get("has_history"):
+        if case.run.has_history:
             text = "the run wrote history.json, and the bundle lacks it; restore it, or run the scenario again"
             yield Doubt(DoubtName.NO_HISTORY, text)
         return
@@ -262,7 +261,7 @@ def _history(case: Case) -> Iterator[Doubt]:
         yield Doubt(
             DoubtName.HISTORY_INCOMPLETE, f"{history_problem(problem)}; elections may be missing, so run it again"
         )
-    hidden = [row for row in history.changes if row.from_snapshot and row.time_ns > (case.run.get("started_ns") or 0)]
+    hidden = [row for row in history.changes if row.from_snapshot and row.time_ns > (case.run.started_ns or 0)]
     if hidden:
         yield Doubt(
             DoubtName.HISTORY_INCOMPLETE,
@@ -288,10 +287,10 @@ _SETTINGS: Mapping[str, str] = {
 
 def _configs(case: Case) -> Iterator[Doubt]:
     """Differences between the cluster's settings, as the run found them, and the contract."""
-    snapshots = case.cluster["snapshots"]
-    if case.run.get("negative_control") or not snapshots:
+    snapshots = case.cluster.snapshots
+    if case.run.negative_control or not snapshots:
         return
-    actual = snapshots[0].get("topic_configs") or {}
+    actual = snapshots[0].topic_configs or {}
     for topic, contract in case.contract.topics.items():
         config = actual.get(topic)
         if config is None:
@@ -309,18 +308,18 @@ def _configs(case: Case) -> Iterator[Doubt]:
                 DoubtName.CONFIGS_DIFFER,
                 f"{topic}: unclean.leader.election.enable is true on the brokers, and the contract says false",
             )
-        if "cleanup.policy" in config and ("compact" in config["cleanup.policy"]) != contract.compacted:
+        if "cleanup.policy" in config and ("compact" in (config["cleanup.policy"] or "")) != contract.compacted:
             yield Doubt(
                 DoubtName.CONFIGS_DIFFER,
                 f"{topic}: cleanup.policy is {config['cleanup.policy']} on the brokers, unlike in the contract",
             )
-    for p in snapshots[0]["partitions"]:
-        topic_contract = case.contract.topics.get(p["topic"])
-        if topic_contract is not None and len(p["replicas"]) != topic_contract.replicas:
-            name = f"{p['topic']}/{p['partition']}"
+    for p in snapshots[0].partitions:
+        topic_contract = case.contract.topics.get(p.topic)
+        if topic_contract is not None and len(p.replicas) != topic_contract.replicas:
+            name = f"{p.topic}/{p.partition}"
             yield Doubt(
                 DoubtName.CONFIGS_DIFFER,
-                f"{name} has {len(p['replicas'])} replicas, and the contract says {topic_contract.replicas}",
+                f"{name} has {len(p.replicas)} replicas, and the contract says {topic_contract.replicas}",
             )
 
 

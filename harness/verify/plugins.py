@@ -30,7 +30,7 @@ def notes(case: Case) -> Iterator[str]:
         if plugin.checks:
             yield f"the plugin {plugin.name} judged, too, with {', '.join(plugin.checks)}"
     here = {plugin.name: plugin for plugin in active()}
-    scenario = case.scenario.get("name")
+    scenario = case.scenario.name
     for played in _played(case):
         known = here.get(played["name"])
         if known is None and scenario in played["scenarios"]:

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from pyspark.sql import functions as F
 
+from harness.model.documents.steps import RecordsDeleted, Step, TierLeft
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
 from harness.verify.engine.bucket_rows import Drill
-from harness.verify.engine.case import Case, Place, place_of, places_of
+from harness.verify.engine.case import Case, Place, places_of
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 from harness.verify.excuses.compaction import COMPACTED
@@ -76,13 +77,12 @@ def copies_read(case: Case, counts: Counts) -> dict[str, int | None]:
     = no broker reported it)."""
     topics = deleted(case)
     places = {place for place, of in counts.sent.items() if of["acked"] and place[:2] not in topics}
-    last = case.last_snapshot
-    there = {place_of(row): set(row["replicas"]) for row in (last["partitions"] if last else [])}
+    there = {row.place: set(row.replicas) for row in case.last_partitions}
     read: dict[Place, set[int]] = {}
     for one in case.reads:
-        place = place_of(one)
-        if place in places and one["reached"] and one["position"] >= one["target"]:
-            served = set(one.get("served_by") or ())
+        place = one.place
+        if place in places and one.reached and one.position >= one.target:
+            served = set(one.served_by or ())
             # A read that several brokers served is a read of no copy in particular.
             of_copy = served & there.get(place, served) if len(served) == 1 else set()
             read.setdefault(place, set()).update(of_copy)
@@ -98,12 +98,12 @@ def _starts(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
         if facts.log_start > 0:
             topic, _, partition = facts.place
             settings = " or ".join(deleting_settings(case, topic)) or Deletion.UNKNOWN.value
-            requested = _to(case.events("delete_records"), topic, partition)
-            tier_off = _to(case.events("tier_off"), topic, partition)
+            requested = _to(case.events(RecordsDeleted), topic, partition)
+            tier_off = _to(case.events(TierLeft), topic, partition)
             yield number, *facts.place, facts.log_start, requested, tier_off, settings
 
 
-def _to(events: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], topic: str, partition: int) -> int:
+def _to(events: Sequence[tuple[RecordsDeleted | TierLeft, Step]], topic: str, partition: int) -> int:
     """Up to which offset these events deleted the records of a partition."""
-    here = [event for event, _ in events if (event["topic"], event["partition"]) == (topic, partition)]
-    return max((event["before_offset"] for event in here), default=0)
+    here = [event for event, _ in events if (event.topic, event.partition) == (topic, partition)]
+    return max((event.before_offset for event in here), default=0)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
+from harness.model.documents.run import Floors
+from harness.model.documents.scenario import PlannedReader
+from harness.model.documents.steps import PartitionsAdded
 from harness.model.doubt_names import DoubtName, floor_of
 from harness.model.outcome import TxnOutcome
 from harness.model.verdict import Doubt
@@ -34,11 +37,12 @@ def _load(case: Case, counts: Counts) -> Iterator[Doubt]:
     for (topic, _, partition), of in counts.sent.items():  # a topic that was deleted and created again has two ids
         acks = {window: of[window] for window in _WINDOWS}
         by_name.setdefault((topic, partition), Counter()).update(acks)
-    floors, added = case.run.get("floors") or {}, _added(case)
-    for topic, partition in case.run.get("targets") or []:
+    floors, added = case.run.floors or Floors(), _added(case)
+    wanted = {"before": floors.before, "during": floors.during, "after": floors.after}
+    for topic, partition in case.run.targets or ():
         figures = by_name.get((topic, partition), Counter())
         for window in ("after",) if (topic, partition) in added else _WINDOWS:
-            floor = floors.get(window) or 0
+            floor = wanted[window] or 0
             if figures[window] < floor:
                 acked = f"{figures[window]} records were acknowledged {window} the faults on {topic}/{partition}"
                 text = f"{acked}, and {floor} are required"
@@ -47,18 +51,19 @@ def _load(case: Case, counts: Counts) -> Iterator[Doubt]:
 
 def _added(case: Case) -> set[tuple[str, int]]:
     """Partitions that a step added to a topic: there was no load on them before it."""
-    events = [event for event, _ in case.events("partitions_added")]
-    return {(event["topic"], p) for event in events for p in range(event["partition"], event["partitions"])}
+    events = [event for event, _ in case.events(PartitionsAdded)]
+    return {(event.topic, p) for event in events for p in range(event.partition, event.partitions)}
 
 
 def _wants_load_after(case: Case) -> bool:
     """Whether the scenario requires load after the faults."""
-    return bool((case.run.get("windows") or {}).get("after") and (case.run.get("floors") or {}).get("after"))
+    windows, floors = case.run.windows, case.run.floors
+    return bool(windows and windows.after and floors and floors.after)
 
 
 def _transactions(case: Case, counts: Counts) -> Iterator[Doubt]:
-    for producer in case.scenario.get("producers") or []:
-        name, plan = producer.get("name"), producer.get("transactions")
+    for producer in case.scenario.producers or ():
+        name, plan = producer.name, producer.transactions
         ends = counts.ends.get(name)
         if plan is None:
             continue
@@ -70,21 +75,21 @@ def _transactions(case: Case, counts: Counts) -> Iterator[Doubt]:
             unknown = f"{ends[TxnOutcome.UNKNOWN]} transactions of producer {name} have an unknown outcome"
             text = f"{unknown}, and {decided} a known one"
             yield Doubt(DoubtName.TRANSACTIONS_UNANSWERED, text)
-        if plan.get("abort_share") and decided >= _ENOUGH_ENDS and not ends[TxnOutcome.ABORTED]:
+        if plan.abort_share and decided >= _ENOUGH_ENDS and not ends[TxnOutcome.ABORTED]:
             yield Doubt(
                 DoubtName.NO_ABORT,
                 f"none of {decided} transactions of producer {name} was aborted, and the scenario aborts some",
             )
-        if producer.get("when") == "always" and _wants_load_after(case) and not ends["after"]:
+        if producer.when == "always" and _wants_load_after(case) and not ends["after"]:
             yield Doubt(DoubtName.NO_TRANSACTION, f"no transaction of producer {name} was committed after the faults")
 
 
 def _groups(case: Case, counts: Counts) -> Iterator[Doubt]:
-    live = {r["group"] for r in case.scenario.get("readers") or [] if r.get("group")}
-    live |= {p["processes"]["group"] for p in case.scenario.get("producers") or [] if p.get("processes")}
+    live = {r.group for r in case.scenario.readers or () if r.group}
+    live |= {p.processes.group for p in case.scenario.producers or () if p.processes}
     stopped = {reader.group for reader, _, _ in refusals(case)}
-    plans = [p.get("transactions") or {} for p in case.scenario.get("producers") or []]
-    for group in sorted(live | {plan["offsets_of"] for plan in plans if plan.get("offsets_of")}):
+    plans = [p.transactions for p in case.scenario.producers or () if p.transactions]
+    for group in sorted(live | {plan.offsets_of for plan in plans if plan.offsets_of}):
         commits = counts.commits.get(group) or {"acked": 0, "after": 0}
         if not commits["acked"]:
             yield Doubt(DoubtName.NO_COMMIT, f"no offset commit of group {group} was acknowledged")
@@ -94,28 +99,28 @@ def _groups(case: Case, counts: Counts) -> Iterator[Doubt]:
 
 def _readers(case: Case, counts: Counts) -> Iterator[Doubt]:
     seen = {reader for kind, _, reader in counts.read if kind == "live"}
-    for reader in case.scenario.get("readers") or []:
-        if reader["name"] not in seen:
-            yield Doubt(DoubtName.READER_SAW_NOTHING, f"live reader {reader['name']} received no record")
+    for reader in case.scenario.readers or ():
+        if reader.name not in seen:
+            yield Doubt(DoubtName.READER_SAW_NOTHING, f"live reader {reader.name} received no record")
         else:
             yield from _behind(case, counts, reader)
 
 
-def _behind(case: Case, counts: Counts, reader: Mapping[str, Any]) -> Iterator[Doubt]:
+def _behind(case: Case, counts: Counts, reader: PlannedReader) -> Iterator[Doubt]:
     """A reader that received nothing sent after the faults, unless auto.offset.reset made it stop."""
-    alone = not reader.get("group") or _members(case, reader["group"]) == 1
-    stopped = {(topic, partition) for of, topic, partition in refusals(case) if of.reader == reader["name"]}
+    alone = not reader.group or _members(case, reader.group) == 1
+    stopped = {(topic, partition) for of, topic, partition in refusals(case) if of.reader == reader.name}
     for place, figures in counts.sent.items() if _wants_load_after(case) and alone else ():
         first = figures["offset_after"]
         if (
-            place[0] in (reader.get("topics") or ())
+            place[0] in (reader.topics or ())
             and (place[0], place[2]) not in stopped
             and first is not None
-            and counts.seen.get((reader["name"], place), -1) < first
+            and counts.seen.get((reader.name, place), -1) < first
         ):
             what = f"{place[0]}/{place[2]} that was sent after the faults"
-            yield Doubt(DoubtName.READER_BEHIND, f"live reader {reader['name']} received nothing of {what}")
+            yield Doubt(DoubtName.READER_BEHIND, f"live reader {reader.name} received nothing of {what}")
 
 
 def _members(case: Case, group: str) -> int:
-    return sum(r.get("group") == group for r in case.scenario["readers"])
+    return sum(r.group == group for r in case.scenario.readers or ())

@@ -54,5 +54,5 @@ def test_a_large_run_needs_little_memory(
     with capsys.disabled():
         print(f"\n{load.stats()['acked']} records, {len(rows)} reads: peak {peak_mib} MiB")
     assert load.doubts() == []
-    assert [row for row in rows if not row["reached"]] == []
+    assert [row for row in rows if not row.reached] == []
     assert peak_mib < LIMIT_MIB

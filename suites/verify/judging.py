@@ -5,14 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import ClassVar
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from harness.evidence.columns import arrow_schema
+from harness.evidence.parsing import parse
 from harness.model.contract.contract import contract_from_dict
-from harness.model.facts import facts_from
+from harness.model.documents.cluster import Cluster
+from harness.model.documents.reads import Reads
+from harness.model.documents.run import Run
+from harness.model.documents.scenario import PlayedScenario
+from harness.model.documents.steps import Steps
 from harness.model.schemas import TABLES
 from harness.model.verdict import Verdict
 from harness.verify.engine.case import Case
@@ -75,20 +81,23 @@ def case_of_history(history: Built) -> Case:
         name=history.name,
         complete=history.complete,
         manifest=history.manifest,
-        scenario=history.scenario,
-        run=history.run,
-        steps=[with_facts(step) for step in history.steps],
-        cluster=history.cluster,
-        reads=history.reads,
+        scenario=parse(Path("scenario.json"), history.scenario, PlayedScenario),
+        run=parse(Path("run.json"), history.run, Run),
+        steps=steps_of(history.steps),
+        cluster=parse(Path("cluster.json"), history.cluster, Cluster),
+        reads=parse(Path("reads.json"), history.reads, Reads),
         contract=contract_from_dict(history.run["contract"]),
         history=history.metadata,
     )
 
 
-def with_facts(step: Row) -> Row:
-    """A step of a history with typed facts: its own, or those of its word."""
-    stated = facts_from(step["facts"]) if "facts" in step else facts_of_step(step)
-    return {**step, "facts": stated}
+def steps_of(rows: Sequence[Row]) -> Steps:
+    """The steps of a history, each with its own facts, or those of its word."""
+    return parse(Path("steps.json"), [{"facts": _facts_of(row), **row} for row in rows], Steps)
+
+
+def _facts_of(row: Row) -> list[dict[str, object]]:
+    return [] if "facts" in row else [fact.as_dict() for fact in facts_of_step(row)]
 
 
 def frames_of(spark: SparkSession, histories: Sequence[Built]) -> Frames:

@@ -10,12 +10,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.evidence import Bundle
+from harness.evidence.parsing import too_large
 from harness.evidence.seal import seal_directory
 from harness.evidence.verdicts import read_verdict
 from harness.model.errors import BadEvidence
 from harness.model.verdict import Status, Verdict
 from harness.verify import judge
-from harness.verify.engine.case import too_large
 from suites.unit.evidence_examples import write_example
 from suites.verify.history import History
 from suites.verify.judging import reported, verdicts

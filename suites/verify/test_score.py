@@ -14,7 +14,7 @@ from harness.verify.engine.steps import episodes_of, step_at
 from harness.verify.excuses.retention import limits_of, may_delete
 from harness.verify.score import nines, score
 from suites.verify.history import MS, START_NS, History
-from suites.verify.judging import case_of_history
+from suites.verify.judging import case_of_history, steps_of
 
 LOST = Finding(kind=Kind.LOST, count=5, step="kill_2")
 DOUBT = Doubt("floor_after", "3 acks")
@@ -24,6 +24,8 @@ def step(name: str, start: int, end: int | None, *, fault: bool = True, held: bo
     effect = {"held": held, "because": "", "seen": {}}
     return {
         "name": name,
+        "do": name,
+        "events": [],
         "started_ns": start,
         "ended_ns": start + 1,
         "healed_ns": end,
@@ -80,14 +82,14 @@ def test_a_finding_outweighs_doubts_and_a_doubt_outweighs_a_clean_result() -> No
 
 def test_a_moment_belongs_to_the_most_recent_active_fault() -> None:
     steps = [step("cut", 10, 50), step("wait", 20, None, fault=False), step("kill", 30, 40), step("late", 60, None)]
-    at = {ns: step_at(steps, ns) for ns in (5, 15, 21, 35, 45, 55, 61, 70)}
+    at = {ns: step_at(steps_of(steps), ns) for ns in (5, 15, 21, 35, 45, 55, 61, 70)}
     assert at == {5: None, 15: "cut", 21: "cut", 35: "kill", 45: "cut", 55: None, 61: "late", 70: None}
-    assert step_at(steps, None) is None
+    assert step_at(steps_of(steps), None) is None
 
 
 def test_only_faults_with_an_effect_are_episodes() -> None:
     steps = [step("cut", 1, 2), step("missed", 3, 4, held=False), step("wait", 5, 6, fault=False)]
-    assert episodes_of(steps) == ["cut"]
+    assert episodes_of(steps_of(steps)) == ["cut"]
 
 
 def test_a_step_may_shorten_retention_except_in_a_negative_control() -> None:
@@ -101,7 +103,8 @@ def test_a_step_may_shorten_retention_except_in_a_negative_control() -> None:
     assert before.young_ms == (START_NS - 1) // MS - 604_800_000
     assert after.young_ms == START_NS // MS + 1000
     built.run["negative_control"] = "a step shortens retention"
-    assert limits_of(case, "t", START_NS + 2000 * MS).young_ms == START_NS // MS + 2000 - 604_800_000
+    control = case_of_history(built)
+    assert limits_of(control, "t", START_NS + 2000 * MS).young_ms == START_NS // MS + 2000 - 604_800_000
 
 
 def test_a_week_of_retention_deletes_nothing_during_a_run() -> None:

@@ -6,11 +6,13 @@ The rows are few, because an operation takes milliseconds, so they fit on the dr
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from harness.model.documents.run import Floors, Windows
+from harness.model.documents.scenario import PlannedAdmin, PlannedShape
 from harness.model.doubt_names import DoubtName, floor_of
 from harness.model.entities import Legal, Operation, Sort, legal
 from harness.model.errors import BadEvidence
@@ -137,7 +139,8 @@ class _Entity:
         same rule."""
         asked_ns, at_ns = min(v.asked_ns for v in self.views), max(v.at_ns for v in self.views)
         first = self._values if self.before is None else self.before
-        calm_ns = ((self.case.run.get("windows") or {}).get("after") or [0])[0]
+        windows = self.case.run.windows
+        calm_ns = windows.after[0] if windows and windows.after else 0
         return legal(self.ops, first, asked_ns, at_ns, calm_ns=calm_ns)
 
     @property
@@ -245,8 +248,8 @@ def _listed(findings: Sequence[Finding]) -> list[Finding]:
 
 def _doubts(case: Case, reported: AdminReport) -> Iterator[Doubt]:
     """Doubts when an admin did too little, or nodes were not asked: then nothing is proven about its operations."""
-    for admin in case.scenario.get("admin") or []:
-        yield from _floors(case, admin, [op for op in reported.ops if op.writer == admin["name"]])
+    for admin in case.scenario.admin or ():
+        yield from _floors(case, admin, [op for op in reported.ops if op.writer == admin.name])
     if not reported.ops:
         return
     if reported.last_phase is None:
@@ -262,21 +265,26 @@ def _doubts(case: Case, reported: AdminReport) -> Iterator[Doubt]:
 
 def _has_silent_admin(case: Case, reported: AdminReport) -> bool:
     """Whether some admin of the scenario has no rows at all."""
-    return bool({admin["name"] for admin in case.scenario.get("admin") or []} - {op.writer for op in reported.ops})
+    return bool({admin.name for admin in case.scenario.admin or ()} - {op.writer for op in reported.ops})
 
 
-def _floors(case: Case, admin: Mapping[str, Any], ops: Sequence[Operation]) -> Iterator[Doubt]:
+def _floors(case: Case, admin: PlannedAdmin, ops: Sequence[Operation]) -> Iterator[Doubt]:
     acked = [op for op in ops if _acked(op)]
     if not acked:
-        yield Doubt(DoubtName.NO_OPERATION, f"no operation of admin {admin['name']} was acknowledged")
+        yield Doubt(DoubtName.NO_OPERATION, f"no operation of admin {admin.name} was acknowledged")
         return
-    windows = case.run.get("windows") or {}
-    spans = {name: [windows[name]] for name in ("before", "after") if windows.get(name)}
-    spans["during"] = windows.get("during") or []
-    for window, floor in (admin.get("floors") or {}).items():
-        within = sum(any(first <= op.returned_ns <= last for first, last in spans.get(window, [])) for op in acked)
+    windows = case.run.windows or Windows()
+    spans = {
+        "before": [windows.before] if windows.before else [],
+        "during": windows.during or (),
+        "after": [windows.after] if windows.after else [],
+    }
+    floors = admin.floors or Floors()
+    wanted = {"before": floors.before, "during": floors.during, "after": floors.after}
+    for window, floor in wanted.items():
+        within = sum(any(first <= op.returned_ns <= last for first, last in spans[window]) for op in acked)
         if within < (floor or 0):
-            text = f"{within} operations of admin {admin['name']} were acknowledged {window} the faults"
+            text = f"{within} operations of admin {admin.name} were acknowledged {window} the faults"
             text = f"{text}, and {floor} are required"
             yield Doubt(floor_of(window), text)
 
@@ -287,8 +295,8 @@ def _not_reported(case: Case, reported: AdminReport) -> Iterator[Doubt]:
     for view in reported.views:
         if view.phase == reported.last_phase:
             answered[view.entity].add(view.node)
-    shape = case.scenario.get("shape") or {}
-    brokers = set(range(1, (shape.get("brokers") or 0) + 1))
+    shape = case.scenario.shape or PlannedShape()
+    brokers = set(range(1, (shape.brokers or 0) + 1))
     silent: Counter[str] = Counter()
     for entity in sorted({op.entity for op in reported.ops}):
         if missing := brokers - answered[entity]:

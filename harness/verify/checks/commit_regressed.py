@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.documents.cluster import Snapshot
+from harness.model.documents.steps import GroupDeleted
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
@@ -116,11 +118,11 @@ def _commits(drill: Drill) -> DataFrame:
         F.col("visible").isNotNull().alias("by_records"),
     )
     before = [
-        (n, g["group"], g["topic"], g["partition"], g["offset"])
+        (n, g.group, g.topic, g.partition, g.offset)
         for n, case in enumerate(given.cases)
-        for s in case.cluster["snapshots"]
-        if s["phase"] == "start"
-        for g in s["groups"]
+        for s in case.cluster.snapshots
+        if s.phase == "start"
+        for g in s.groups
     ]
     columns = {"group": "string", "topic": "string", "partition": "int32", "offset": "int64"}
     there = frame(given.spark, columns, before)
@@ -134,10 +136,10 @@ def _commits(drill: Drill) -> DataFrame:
 def _deletions(given: Prepared) -> list[tuple[Any, ...]]:
     """(case, group, outcome, when requested, when done) of groups that declared steps deleted."""
     return [
-        (n, event["group"], event["outcome"], event["asked_ns"], event["at_ns"])
+        (n, event.group, event.outcome, event.asked_ns, event.at_ns)
         for n, case in enumerate(given.cases)
-        for event, step in case.events("group_deleted")
-        if step["name"] in case.contract.group_deletions
+        for event, step in case.events(GroupDeleted)
+        if step.name in case.contract.group_deletions
     ]
 
 
@@ -165,52 +167,53 @@ def _decided_by_records(drill: Drill) -> DataFrame:
 def _questions(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     if not case.complete:
         return
-    snapshots = case.cluster["snapshots"]
+    snapshots = case.cluster.snapshots
     for at, snapshot in enumerate(snapshots):
         undecided = _undecided(snapshot)
-        for row in snapshot["groups"] if snapshot["phase"] != "start" else []:
-            asked_ns = row.get("at_ns") or snapshot["at_ns"]
-            if row["group"] not in undecided:
-                yield number, at, row["group"], row["topic"], row["partition"], row["offset"], asked_ns, asked_ns
-    for at, row in enumerate(case.cluster.get("group_answers") or [], len(snapshots)):
-        place = (row["group"], row["topic"], row["partition"])
-        yield number, at, *place, row["offset"], row["asked_ns"], row["at_ns"]
+        for row in snapshot.groups if snapshot.phase != "start" else []:
+            asked_ns = row.at_ns or snapshot.at_ns
+            if row.group not in undecided:
+                yield number, at, row.group, row.topic, row.partition, row.offset, asked_ns, asked_ns
+    for at, answer in enumerate(case.cluster.group_answers or (), len(snapshots)):
+        place = (answer.group, answer.topic, answer.partition)
+        yield number, at, *place, answer.offset, answer.asked_ns, answer.at_ns
 
 
-def _undecided(snapshot: Mapping[str, Any]) -> set[str]:
+def _undecided(snapshot: Snapshot) -> set[str]:
     """Groups that were not asked for stable offsets, because a transaction hung: their offsets may be older."""
-    return {row["group"] for row in snapshot["groups"] if row.get("stable") is False}
+    return {row.group for row in snapshot.groups if row.stable is False}
 
 
 def never_decided(case: Case) -> set[str]:
     """Groups for which no snapshot after the start has a stable offset."""
-    later = [s for s in case.cluster["snapshots"] if s["phase"] != "start"]
-    reported = {row["group"] for s in later for row in s["groups"]}
+    later = [s for s in case.cluster.snapshots if s.phase != "start"]
+    reported = {row.group for s in later for row in s.groups}
     return {group for group in reported if all(group in _undecided(s) for s in later)}
 
 
 def asks_for_groups(case: Case) -> bool:
     """Whether the run asked for group offsets. This harness always does; for others, an empty list in every snapshot
     means no."""
-    return case.manifest.get("sealed_by") == "harness" or any(s["groups"] for s in case.cluster["snapshots"])
+    return case.manifest.get("sealed_by") == "harness" or any(s.groups for s in case.cluster.snapshots)
 
 
-def _asked_for(case: Case, snapshot: Mapping[str, Any]) -> Sequence[str | None]:
+def _asked_for(case: Case, snapshot: Snapshot) -> Sequence[str | None]:
     """Groups that a snapshot asked for: all (None); in bundles sealed by others, those that it names."""
     if case.manifest.get("sealed_by") == "harness":
         return [None]
-    return sorted({row["group"] for row in snapshot["groups"]})
+    return sorted({row.group for row in snapshot.groups})
 
 
 def _without_offset(given: Prepared, commits: DataFrame) -> DataFrame:
     """Places with commits for which a snapshot reports no offset, for groups that it asked for. Kafka leaves out
     places without an offset, so a missing row is an answer."""
-    asking, reported = [], []
+    asking: list[tuple[int, int, int, str | None]] = []
+    reported: list[tuple[int, int, str, str | None, int | None]] = []
     for n, case in enumerate(given.cases):
-        for at, s in enumerate(case.cluster["snapshots"]):
-            if s["phase"] in ("healed", "drained"):
-                asking += [(n, at, s["at_ns"], group) for group in _asked_for(case, s)]
-                reported += [(n, at, row["group"], row["topic"], row["partition"]) for row in s["groups"]]
+        for at, s in enumerate(case.cluster.snapshots):
+            if s.phase in ("healed", "drained"):
+                asking += [(n, at, s.at_ns, group) for group in _asked_for(case, s)]
+                reported += [(n, at, row.group, row.topic, row.partition) for row in s.groups]
                 reported += [(n, at, group, None, None) for group in sorted(_undecided(s))]
     group_of = {"asked": "int64", "asked_ns": "int64", "group": "string?"}
     place_of = {"asked": "int64", "group": "string", "topic": "string?", "partition": "int32?"}

@@ -50,7 +50,7 @@ def ill_timed_records(drill: Drill) -> DataFrame:
     with LogAppendTime (KIP-32) it is before the acknowledgement. Judged only where run.json says that clients set the
     send time. Clocks that a step changed are taken into account.
     """
-    ours = [n for n, case in enumerate(drill.given.cases) if case.run.get("timestamps") == "send"]
+    ours = [n for n, case in enumerate(drill.given.cases) if case.run.timestamps == "send"]
     sent = drill.sent.where((F.col("outcome") == Outcome.ACKED.value) & F.col(BUNDLE).isin(ours))
     rows = drill.read.where("intact").join(
         sent.select(
@@ -129,7 +129,7 @@ def wrong_codec(given: Prepared) -> DataFrame:
 def _changes_codec(case: Case, topic: str) -> bool:
     changes = facts_in(case.steps, FactKind.CONFIG_SET, FactKind.CONFIG_TOGGLED)
     # A change without a topic is one of brokers, which the topic may follow.
-    return any(COMPRESSION_TYPE in change.config and change.topic in (topic, "") for change in changes)
+    return any(COMPRESSION_TYPE in (change.config or ()) and change.topic in (topic, "") for change in changes)
 
 
 def wrong_timestamp_type(given: Prepared) -> DataFrame:

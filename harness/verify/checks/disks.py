@@ -147,16 +147,16 @@ def _by_offset(batches: DataFrame, low: Column, high: Column, reason: Column, br
 
 def _copies(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     last = case.last_snapshot
-    for p in last["partitions"] if last and case.complete else ():
-        if p["high_watermark"] is None or compacted_until(case, p["topic"]) is not None:
+    for p in last.partitions if last and case.complete else ():
+        if p.high_watermark is None or compacted_until(case, p.topic) is not None:
             continue
-        contract = case.contract.topics.get(p["topic"])
-        moving = may_delete(case, p["topic"]) or (contract is not None and contract.tiered)
-        for log in p["logs"]:
-            if log["broker"] in p["isr"]:
-                end = min(p["high_watermark"], log["log_end"])
-                place = (p["topic"], p["topic_id"], p["partition"])
-                yield number, *place, log["broker"], log["log_start"], end, moving
+        contract = case.contract.topics.get(p.topic)
+        moving = may_delete(case, p.topic) or (contract is not None and contract.tiered)
+        for log in p.logs:
+            if log.broker in p.isr:
+                end = min(p.high_watermark, log.log_end)
+                place = (p.topic, p.topic_id, p.partition)
+                yield number, *place, log.broker, log.log_start, end, moving
 
 
 CHECK: Final = Check(

@@ -15,6 +15,8 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.model.documents.cluster import PartitionState, ReplicaLog, Snapshot
+from harness.model.documents.steps import LogStartSeen, RecordsDeleted, TierLeft
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
@@ -140,19 +142,19 @@ def _samples(number: int, case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
     last = case.last_snapshot
     before = _starts_before(case)
     sample = 0
-    for snapshot in case.cluster["snapshots"]:
-        for p in snapshot["partitions"]:
-            limits = limits_of(case, p["topic"], snapshot["at_ns"])
-            if snapshot["phase"] == "start" or (limits.sizes and snapshot is not last):
+    for snapshot in case.cluster.snapshots:
+        for p in snapshot.partitions:
+            limits = limits_of(case, p.topic, snapshot.at_ns)
+            if snapshot.phase == "start" or (limits.sizes and snapshot is not last):
                 continue  # how much was kept is known only for the last snapshot
-            for log in p["logs"]:
+            for log in p.logs:
                 sample += 1
-                place = (p["topic"], p["topic_id"], p["partition"])
-                deleted = _deleted_to(case, p["topic"], p["partition"], snapshot["at_ns"])
+                place = (p.topic, p.topic_id, p.partition)
+                deleted = _deleted_to(case, p.topic, p.partition, snapshot.at_ns)
                 deleted = max(deleted, before.get(place, 0))
-                if log["log_start"] > deleted and case.complete:
-                    start, compacts = log["log_start"], compacted_until(case, p["topic"]) is not None
-                    row = (number, *place, sample, log["broker"], start, deleted, compacts)
+                if log.log_start > deleted and case.complete:
+                    start, compacts = log.log_start, compacted_until(case, p.topic) is not None
+                    row = (number, *place, sample, log.broker, start, deleted, compacts)
                     in_tier = partial(_in_tier, case, tier, place, start)
                     yield from ((*row, *bounds) for bounds in _bounds(limits, in_tier))
     yield from _seen_while_running(number, case, sample, before)
@@ -162,28 +164,27 @@ def _starts_before(case: Case) -> dict[Place, int]:
     """Log starts when the run began. Earlier deletions are not judged."""
     first = _first(case)
     return {
-        (p["topic"], p["topic_id"], p["partition"]): max((log["log_start"] for log in p["logs"]), default=0)
-        for p in (first["partitions"] if first else [])
+        (p.topic, p.topic_id, p.partition): max((log.log_start for log in p.logs), default=0)
+        for p in (first.partitions if first else [])
     }
 
 
-def _first(case: Case) -> Mapping[str, Any] | None:
+def _first(case: Case) -> Snapshot | None:
     """The snapshot from when the run began."""
-    return next((s for s in case.cluster["snapshots"] if s["phase"] == "start"), None)
+    return next((s for s in case.cluster.snapshots if s.phase == "start"), None)
 
 
 def _seen_while_running(number: int, case: Case, sample: int, before: Mapping[Place, int]) -> Iterator[tuple[Any, ...]]:
     """Log starts that steps saw. The bytes of that time are unknown, so only time can be judged there."""
-    last = case.last_snapshot
-    ids = {(p["topic"], p["partition"]): p["topic_id"] for p in (last["partitions"] if last else [])}
-    for event, _ in case.events("log_start_seen"):
-        place = (event["topic"], event["partition"])
-        limits = limits_of(case, event["topic"], event["at_ns"])
-        deleted = _deleted_to(case, *place, event["at_ns"])
-        deleted = max(deleted, before.get((event["topic"], ids.get(place, ""), event["partition"]), 0))
-        if place in ids and event["log_start"] > deleted and not limits.sizes and case.complete:
+    ids = {(p.topic, p.partition): p.topic_id for p in case.last_partitions}
+    for event, _ in case.events(LogStartSeen):
+        place = (event.topic, event.partition)
+        limits = limits_of(case, event.topic, event.at_ns)
+        deleted = _deleted_to(case, *place, event.at_ns)
+        deleted = max(deleted, before.get((event.topic, ids.get(place, ""), event.partition), 0))
+        if place in ids and event.log_start > deleted and not limits.sizes and case.complete:
             sample += 1
-            row = (number, event["topic"], ids[place], event["partition"], sample, -1, event["log_start"], deleted)
+            row = (number, event.topic, ids[place], event.partition, sample, -1, event.log_start, deleted)
             yield from ((*row, False, *bounds) for bounds in _bounds(limits))
 
 
@@ -211,27 +212,27 @@ def _deleted_to(case: Case, topic: str, partition: int, at_ns: int) -> int:
     contract = case.contract.topics.get(topic)
     if contract is None:
         return 0
-    by_request = case.events("delete_records") if contract.delete_records else []
-    with_the_tier = case.events("tier_off") if contract.tier_off else []
+    deletions: list[RecordsDeleted | TierLeft] = []
+    deletions += [event for event, _ in case.events(RecordsDeleted) if contract.delete_records]
+    deletions += [event for event, _ in case.events(TierLeft) if contract.tier_off]
     return max(
         (
-            event["before_offset"]
-            for event, _ in (*by_request, *with_the_tier)
-            if event["topic"] == topic and event["partition"] == partition and event["at_ns"] <= at_ns
+            event.before_offset
+            for event in deletions
+            if event.topic == topic and event.partition == partition and event.at_ns <= at_ns
         ),
         default=0,
     )
 
 
-def beyond_log(case: Case) -> list[dict[str, Any]]:
+def beyond_log(case: Case) -> list[tuple[PartitionState, ReplicaLog]]:
     """Replicas with a log that starts above the high watermark."""
-    last = case.last_snapshot
     return [
-        {"topic": p["topic"], "topic_id": p["topic_id"], "partition": p["partition"], **log}
-        for p in (last["partitions"] if last else [])
-        if p["high_watermark"] is not None
-        for log in p["logs"]
-        if log["log_start"] > max(p["high_watermark"], 0)
+        (p, log)
+        for p in case.last_partitions
+        if p.high_watermark is not None
+        for log in p.logs
+        if log.log_start > max(p.high_watermark, 0)
     ]
 
 

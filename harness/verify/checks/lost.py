@@ -57,7 +57,7 @@ def lost(drill: Drill) -> DataFrame:
 def _topic_names(given: Prepared) -> DataFrame:
     """Names of the topics that brokers reported after healing."""
     last = [(n, case.last_snapshot) for n, case in enumerate(given.cases) if case.last_snapshot is not None]
-    names = {(n, p["topic"]) for n, snapshot in last for p in snapshot["partitions"]}
+    names = {(n, p.topic) for n, snapshot in last for p in snapshot.partitions}
     named = frame(given.spark, {"topic": "string"}, sorted(names))
     return named.withColumn("named", F.lit(True))
 

@@ -12,7 +12,7 @@ from harness.model.contract.contract import SENTINEL
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
-from harness.verify.engine.case import Case, place_of
+from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place, is_own_client
 from harness.verify.engine.rows import UNPROCESSED, found, union
@@ -146,15 +146,15 @@ def _reported(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     last = case.last_snapshot
     if last is None:
         return
-    stands = {(g["group"], g["topic"], g["partition"]): g for g in last["groups"]}
+    stands = {(g.group, g.topic, g.partition): g for g in last.groups}
     for processor in case.contract.processors.values():
-        for row in last["partitions"]:
-            if row["topic"] not in processor.reads:
+        for row in last.partitions:
+            if row.topic not in processor.reads:
                 continue
-            at = stands.get((processor.group, row["topic"], row["partition"]), {})
-            if at.get("stable") is not False:
+            at = stands.get((processor.group, row.topic, row.partition))
+            if at is None or at.stable is not False:
                 carried = processor.commits == "transaction"
-                yield number, processor.processor, *place_of(row), at.get("offset") or 0, carried
+                yield number, processor.processor, *row.place, (at.offset if at else None) or 0, carried
 
 
 CHECK: Final = Check(

@@ -26,15 +26,14 @@ def from_documents(case: Case) -> list[Finding]:
 
 def settled(case: Case) -> bool | None:
     """Whether the wait for transactions ended with every last stable offset at the high watermark."""
-    answer = (case.run.get("transactions_settled") or {}).get("ok")
-    return answer if isinstance(answer, bool) else None
+    return case.run.transactions_settled.ok if case.run.transactions_settled else None
 
 
 def excusable(case: Case) -> bool:
     """Whether something else may have kept the cluster from recovering: a node that is not running, a client that died,
     or what the evidence does not say."""
-    pending = (case.run.get("recovered") or {}).get("pending")
-    clients = any(doubt["name"] in OF_CLIENTS for doubt in case.run.get("doubts") or [])
+    pending = case.run.recovered.pending if case.run.recovered else None
+    clients = any(doubt.name in OF_CLIENTS for doubt in case.run.doubts or ())
     return pending in (None, Pending.NODES_DOWN) or (pending == Pending.NO_ACKS and clients)
 
 
@@ -42,16 +41,16 @@ def _hanging(case: Case) -> Iterator[Finding]:
     """Partitions with a last stable offset below the high watermark, long after the load and its transactions
     ended."""
     last = case.last_snapshot
-    for p in last["partitions"] if last and settled(case) is not True else ():
-        stable, high = p["last_stable_offset"], p["high_watermark"]
+    for p in last.partitions if last and settled(case) is not True else ():
+        stable, high = p.last_stable_offset, p.high_watermark
         if stable is None or high is None or stable >= high:
             continue
-        waited_s = (case.run.get("transactions_settled") or {}).get("waited_s", 0)
+        waited_s = (case.run.transactions_settled.waited_s if case.run.transactions_settled else None) or 0
         yield Finding(
             kind=Kind.HANGING_TRANSACTION,
-            topic=p["topic"],
-            topic_id=p["topic_id"],
-            partition=p["partition"],
+            topic=p.topic,
+            topic_id=p.topic_id,
+            partition=p.partition,
             offset_first=stable,
             offset_last=high - 1,
             count=high - stable,
@@ -60,30 +59,30 @@ def _hanging(case: Case) -> Iterator[Finding]:
                 f"{waited_s:g} s after the last transaction"
             ),
             contract=promise(Kind.HANGING_TRANSACTION, None, None, case.contract),
-            excused_by=lost_marker(case, p["topic"], p["partition"], stable),
+            excused_by=lost_marker(case, p.topic, p.partition, stable),
         )
 
 
 def _not_recovered(case: Case) -> Iterator[Finding]:
-    recovered = case.run.get("recovered") or {}
-    if recovered.get("ok") is False and not excusable(case):
+    recovered = case.run.recovered
+    if recovered and recovered.ok is False and not excusable(case):
         yield Finding(
             kind=Kind.NOT_RECOVERED,
-            detail=f"every node is running, and the cluster did not recover: {recovered.get('last_seen')}",
+            detail=f"every node is running, and the cluster did not recover: {recovered.last_seen}",
             contract=promise(Kind.NOT_RECOVERED, None, None, case.contract),
         )
 
 
 def _beyond(case: Case) -> Iterator[Finding]:
-    for log in beyond_log(case):
+    for p, log in beyond_log(case):
         yield Finding(
             kind=Kind.LOG_START,
-            topic=log["topic"],
-            topic_id=log["topic_id"],
-            partition=log["partition"],
-            reader=f"broker {log['broker']}",
-            detail=f"the log starts at {log['log_start']}, above the high watermark",
-            contract=promise(Kind.LOG_START, log["topic"], None, case.contract),
+            topic=p.topic,
+            topic_id=p.topic_id,
+            partition=p.partition,
+            reader=f"broker {log.broker}",
+            detail=f"the log starts at {log.log_start}, above the high watermark",
+            contract=promise(Kind.LOG_START, p.topic, None, case.contract),
         )
 
 

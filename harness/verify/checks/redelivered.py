@@ -11,6 +11,7 @@ from typing import Any, Final
 from pyspark.sql import functions as F
 
 from harness.model.contract.internal_topics import OFFSETS, offsets_partition
+from harness.model.documents.steps import ReaderDied
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
@@ -52,19 +53,19 @@ def redelivered(given: Prepared) -> list[dict[str, int]]:
 
 def _died(case: Case) -> list[tuple[Any, ...]]:
     return [
-        (event["topic"], event["partition"], reader.reader, event["from_offset"], event["before_offset"])
-        for event, _ in case.events("reader_died")
+        (event.topic, event.partition, reader.reader, event.from_offset, event.before_offset)
+        for event, _ in case.events(ReaderDied)
         for reader in case.contract.readers.values()
-        if reader.group == event["group"]
+        if reader.group == event.group
     ]
 
 
 def _reset(case: Case) -> list[tuple[Any, ...]]:
     """Everything from the start position of a member, if its group had no offset any more."""
     return [
-        (row["topic"], row["partition"], reader.reader, row["began"], UNBOUNDED)
+        (row.topic, row.partition, reader.reader, row.began, UNBOUNDED)
         for reader, row, _ in skipped_by_reset(case)
-        if row["committed"] is None and row["began"] is not None
+        if row.committed is None and row.began is not None
     ]
 
 
@@ -83,10 +84,10 @@ def missed(given: Prepared) -> list[dict[str, int]]:
     """For each bundle, by "topic/partition": how many acknowledged records a group never received because they were
     deleted before a member started after them (auto.offset.reset), or compacted away before the group read them."""
     rows = [
-        (n, row["topic"], row["partition"], reader.reader, row["committed"] or 0, row["began"])
+        (n, row.topic, row.partition, reader.reader, row.committed or 0, row.began)
         for n, case in enumerate(given.cases)
         for reader, row, _ in skipped_by_reset(case)
-        if row["began"] is not None
+        if row.began is not None
     ]
     found: list[dict[str, int]] = [{} for _ in given.cases]
     place: list[Any] = [BUNDLE, "topic", "partition"]

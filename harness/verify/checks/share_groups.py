@@ -13,11 +13,11 @@ from harness.model.facts import FactKind, Stop
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
-from harness.verify.engine.case import Case, place_of
+from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import UNSHARED, found, union
-from harness.verify.engine.steps import facts_of, only
+from harness.verify.engine.steps import only
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_drain
 from harness.verify.promise import Check
 
@@ -120,22 +120,22 @@ def _progress(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     last = case.last_snapshot
     if last is None or not case.complete:
         return
-    stands = {(r["group"], r["topic"], r["partition"]): r for r in case.cluster.get("share_groups") or []}
+    stands = {(r.group, r.topic, r.partition): r for r in case.cluster.share_groups or ()}
     for share in case.contract.shares.values():
-        for row in last["partitions"]:
-            at = stands.get((share.group, row["topic"], row["partition"]))
-            if row["topic"] in share.topics and at is not None:
+        for row in last.partitions:
+            at = stands.get((share.group, row.topic, row.partition))
+            if row.topic in share.topics and at is not None:
                 yield (
                     number,
                     share.group,
-                    *place_of(row),
+                    *row.place,
                     share.isolation,
                     share.limit,
                     share.lock_ms,
                     _lost_deliveries(case),
-                    at["lag"] == 0,
-                    at["start"] or 0,
-                    at["asked_ns"],
+                    at.lag == 0,
+                    at.start or 0,
+                    at.asked_ns,
                 )
 
 
@@ -143,28 +143,28 @@ def _lost_deliveries(case: Case) -> int:
     """The highest number of deliveries of a record with possibly lost responses, each with a lock of its own."""
     times = 0
     for step in case.steps:
-        if step["is_fault"] and step["started_ns"] is not None and facts_of(step):
+        if step.is_fault and step.started_ns is not None and step.facts:
             # An action without healing is over when its step ends.
-            until_ns = step["healed_ns"] or step["ended_ns"] or case.run.get("ended_ns") or step["started_ns"]
-            again = 0 if only(step, *_DEATHS) else (until_ns - step["started_ns"]) / 1e9 // _REQUEST_S
+            until_ns = step.healed_ns or step.ended_ns or case.run.ended_ns or step.started_ns
+            again = 0 if only(step, *_DEATHS) else (until_ns - step.started_ns) / 1e9 // _REQUEST_S
             times += 1 + int(again)
     return times
 
 
 def undrained(case: Case) -> Iterator[str]:
     """Partitions that a share group had not finished when it ended, as sentences; nothing was due there yet."""
-    stands = {(r["group"], r["topic"], r["partition"]): r for r in case.cluster.get("share_groups") or []}
+    stands = {(r.group, r.topic, r.partition): r for r in case.cluster.share_groups or ()}
     last = case.last_snapshot
     for share in case.contract.shares.values():
-        for row in last["partitions"] if last else []:
-            at = stands.get((share.group, row["topic"], row["partition"]))
-            place = f"{row['topic']}/{row['partition']}"
-            if row["topic"] not in share.topics or (at is not None and at["lag"] == 0):
+        for row in last.partitions if last else []:
+            at = stands.get((share.group, row.topic, row.partition))
+            place = f"{row.topic}/{row.partition}"
+            if row.topic not in share.topics or (at is not None and at.lag == 0):
                 continue
-            if at is None or at["lag"] is None:
+            if at is None or at.lag is None:
                 yield f"no coordinator reported how far share group {share.group} had come on {place}"
             else:
-                left = f"{at['lag']} offsets were left from {at['start']} on"
+                left = f"{at.lag} offsets were left from {at.start} on"
                 yield f"share group {share.group} had not finished {place}: {left}"
 
 

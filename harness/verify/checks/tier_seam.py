@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from harness.model.documents.steps import ClockSet
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
@@ -29,7 +30,7 @@ from harness.verify.checks.tier_state import (
     lineage_of,
     rows_of_look,
 )
-from harness.verify.engine.case import Case, Place, place_of
+from harness.verify.engine.case import NO_BROKER, Case, Place
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 
@@ -68,7 +69,7 @@ def judged(case: Case, tier: Tier) -> Seam:
         return out
     out.doubts += [*_not_read(names, tier), *_replicas_not_seen(case, names, tier)]
     # Before an upgrade, brokers recorded nothing about empty transaction indexes.
-    one_release = not (case.scenario.get("shape") or {}).get("starts_on")
+    one_release = not (case.scenario.shape and case.scenario.shape.starts_on)
     every = [s for place, p in tier.partitions.items() if place[0] in names for s in p.segments.values()]
     if not every:
         return out  # the tier was not read: a doubt, and no proof of anything
@@ -140,7 +141,7 @@ class _TieredPartition:
     @property
     def _timed(self) -> bool:
         """Whether the brokers' times and the times of the looks come from clocks that agree."""
-        return not self.case.events("clock")
+        return not self.case.events(ClockSet)
 
     def _missing(self, look: str, copied: Sequence[Segment]) -> dict[tuple[int, int], list[int]]:
         """The brokers that lack offset ranges [low, high) which no copy has."""
@@ -158,9 +159,8 @@ class _TieredPartition:
     @property
     def _leader(self) -> int:
         """The leader at the end."""
-        last = self.case.last_snapshot
-        leaders = [p["leader"] for p in (last["partitions"] if last else []) if place_of(p) == self.place]
-        return leaders[0] if leaders else -1
+        leaders = [p.leader for p in self.case.last_partitions if p.place == self.place]
+        return NO_BROKER if not leaders or leaders[0] is None else leaders[0]
 
     # --- objects ---
 
@@ -331,12 +331,12 @@ def _not_read(names: set[str], tier: Tier) -> Iterator[Doubt]:
 def _replicas_not_seen(case: Case, names: set[str], tier: Tier) -> Iterator[Doubt]:
     """Replicas that did not report at the end: what they have deleted locally is unknown."""
     last = case.last_snapshot
-    for p in last["partitions"] if last else []:
-        if p["topic"] in names:
-            partition = tier.partitions.get(place_of(p), Partition())
+    for p in last.partitions if last else []:
+        if p.topic in names:
+            partition = tier.partitions.get(p.place, Partition())
             reported = {row["broker"] for row in last_look(partition.replicas)}
-            if silent := sorted(set(p["replicas"]) - reported):
-                where = f"{p['topic']}-{p['partition']} on brokers {', '.join(map(str, silent))}"
+            if silent := sorted(set(p.replicas) - reported):
+                where = f"{p.topic}-{p.partition} on brokers {', '.join(map(str, silent))}"
                 yield Doubt(DoubtName.TIER_NOT_READ, f"the local log start of {where} was not reported at the end")
 
 

@@ -3,7 +3,7 @@ tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Final
 
 from harness.model.contract.contract import SENTINEL
@@ -26,25 +26,26 @@ def doubts(case: Case) -> list[Doubt]:
 
 
 def _wanted(case: Case) -> bool:
-    return bool((case.scenario.get("shape") or {}).get("secure"))
+    return bool(case.scenario.shape and case.scenario.shape.secure)
 
 
 def _unproven(case: Case) -> list[str]:
-    scenario, reported = case.scenario, case.run.get("secured")
-    clients = [producer_name(producer["name"]) for producer in scenario.get("producers") or []]
-    clients += [reader_name(reader["name"]) for reader in scenario.get("readers") or []]
-    clients += sorted({read["reader"] for read in case.reads})
-    brokers = range(1, (scenario["shape"].get("brokers") or 0) + 1)
+    scenario, reported = case.scenario, case.run.secured
+    clients = [producer_name(producer.name) for producer in scenario.producers or ()]
+    clients += [reader_name(reader.name) for reader in scenario.readers or ()]
+    clients += sorted({read.reader for read in case.reads})
+    brokers = range(1, ((scenario.shape.brokers if scenario.shape else None) or 0) + 1)
     found = unproven(reported, brokers, [*clients, *([producer_name(SENTINEL)] if case.reads else [])])
-    return [*found, *(_between_brokers(case, brokers, reported["between_brokers"]) if reported else [])]
+    return [*found, *(_between_brokers(case, brokers, reported.between_brokers) if reported else [])]
 
 
 def _between_brokers(case: Case, brokers: range, wanted: str) -> Iterator[str]:
     """Brokers with a configuration at the end that does not use the wanted protocol between brokers."""
-    configs = (case.last_snapshot or {}).get("broker_configs") or {}
+    configs = (case.last_snapshot.broker_configs if case.last_snapshot else None) or {}
     for broker in brokers:
-        config: Mapping[str, str] = configs.get(str(broker)) or {}
-        protocols = dict(pair.split(":", 1) for pair in config.get("listener.security.protocol.map", ":").split(","))
-        spoken = protocols.get(config.get("inter.broker.listener.name", ""))
+        config = configs.get(str(broker)) or {}
+        listeners = config.get("listener.security.protocol.map") or ":"
+        protocols = dict(pair.split(":", 1) for pair in listeners.split(","))
+        spoken = protocols.get(config.get("inter.broker.listener.name") or "")
         if spoken != wanted:
             yield f"broker {broker} connects to the others with {spoken or 'an unknown protocol'}, not with {wanted}"

@@ -10,16 +10,17 @@ because the wait was in vain.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
+from harness.model.documents.steps import NoAcks
 from harness.model.doubt_names import DoubtName
 from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
 from harness.verify.availability import Stall
 from harness.verify.engine.case import Case
-from harness.verify.engine.steps import facts_of, only, open_during
+from harness.verify.engine.steps import only, open_during
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 
@@ -35,46 +36,46 @@ _NS: Final = 10**9
 
 def unavailable(case: Case, stalls: Sequence[Stall]) -> Iterator[Finding]:
     """One finding for each partition that a wait found silent without an excuse."""
-    for event, step in case.events("no_acks"):
+    for event, step in case.events(NoAcks):
         if case.complete and not _excuse(case, event, stalls):
-            silent_s = (event["at_ns"] - event["since_ns"]) / _NS
+            silent_s = (event.at_ns - event.since_ns) / _NS
             yield Finding(
                 kind=Kind.UNAVAILABLE,
-                topic=event["topic"],
-                partition=event["partition"],
-                first_ns=event["since_ns"],
-                last_ns=event["at_ns"],
-                step=step["name"],
+                topic=event.topic,
+                partition=event.partition,
+                first_ns=event.since_ns,
+                last_ns=event.at_ns,
+                step=step.name,
                 detail=(
-                    f"no acknowledgement for {silent_s:.1f} s, with leader {event['leader']} and ISR {event['isr']} "
+                    f"no acknowledgement for {silent_s:.1f} s, with leader {event.leader} and ISR {list(event.isr)} "
                     f"throughout; partitions with the same leader and ISR acknowledged: {_acked_elsewhere(event)}"
                 ),
-                contract=promise(Kind.UNAVAILABLE, event["topic"], None, case.contract),
+                contract=promise(Kind.UNAVAILABLE, event.topic, None, case.contract),
             )
 
 
 def excusable_silence(case: Case, stalls: Sequence[Stall]) -> Iterator[Doubt]:
     """One doubt for each partition that has an excuse for its missing acks, with the excuse."""
-    for event, _ in case.events("no_acks"):
+    for event, _ in case.events(NoAcks):
         if excuse := _excuse(case, event, stalls):
-            text = f"{event['topic']}/{event['partition']} acknowledged nothing during a wait for it"
+            text = f"{event.topic}/{event.partition} acknowledged nothing during a wait for it"
             yield Doubt(DoubtName.NO_ACKS, f"{text}, which proves nothing: {excuse}")
 
 
-def _excuse(case: Case, event: Mapping[str, Any], stalls: Sequence[Stall]) -> str:
+def _excuse(case: Case, event: NoAcks, stalls: Sequence[Stall]) -> str:
     """Why a silence may not be the release's fault; empty = no excuse."""
-    contract = case.contract.topics.get(event["topic"])
+    contract = case.contract.topics.get(event.topic)
     if contract is None:
         return "the contract does not declare the topic"
-    if any(change.topic == event["topic"] for change in case.contract.changes or ()):
+    if any(change.topic == event.topic for change in case.contract.changes or ()):
         return "a step changes the settings of the topic"
     if others := _active_faults(case, event):
         return f"{', '.join(others)} may have delayed it"
-    if len(event["isr"]) < contract.min_insync_replicas:
-        return f"the ISR {event['isr']} is smaller than min.insync.replicas={contract.min_insync_replicas}"
-    if not event["beside"]:
-        return f"no other partition with leader {event['leader']} and the same ISR acknowledged anything either"
-    if any(doubt["name"] in OF_CLIENTS for doubt in case.run.get("doubts") or []):
+    if len(event.isr) < contract.min_insync_replicas:
+        return f"the ISR {list(event.isr)} is smaller than min.insync.replicas={contract.min_insync_replicas}"
+    if not event.beside:
+        return f"no other partition with leader {event.leader} and the same ISR acknowledged anything either"
+    if any(doubt.name in OF_CLIENTS for doubt in case.run.doubts or ()):
         return "a client ended early"
     waited_s = max((_overlap_s(event, stall) for stall in stalls), default=0.0)
     return (
@@ -84,22 +85,22 @@ def _excuse(case: Case, event: Mapping[str, Any], stalls: Sequence[Stall]) -> st
     )
 
 
-def _active_faults(case: Case, event: Mapping[str, Any]) -> list[str]:
+def _active_faults(case: Case, event: NoAcks) -> list[str]:
     """Faults other than killed processes that were active during the silence."""
-    meanwhile = open_during(case.steps, event["since_ns"], event["at_ns"])
-    others = [step for step in meanwhile if facts_of(step) and not only(step, *_OF_PROCESSES)]
-    return [step["name"] for step in others if step["is_fault"]]
+    meanwhile = open_during(case.steps, event.since_ns, event.at_ns)
+    others = [step for step in meanwhile if step.facts and not only(step, *_OF_PROCESSES)]
+    return [step.name for step in others if step.is_fault]
 
 
-def _overlap_s(event: Mapping[str, Any], stall: Stall) -> float:
+def _overlap_s(event: NoAcks, stall: Stall) -> float:
     """For how long of the event a partition of that name stalled, in seconds."""
-    if (stall.place[0], stall.place[2]) != (event["topic"], event["partition"]):
+    if (stall.place[0], stall.place[2]) != (event.topic, event.partition):
         return 0.0
-    return float(min(stall.to_ns, event["at_ns"]) - max(stall.from_ns, event["since_ns"])) / _NS
+    return float(min(stall.to_ns, event.at_ns) - max(stall.from_ns, event.since_ns)) / _NS
 
 
-def _acked_elsewhere(event: Mapping[str, Any]) -> str:
-    return ", ".join(f"{place} {acks} records" for place, acks in sorted(event["beside"].items()))
+def _acked_elsewhere(event: NoAcks) -> str:
+    return ", ".join(f"{place} {acks} records" for place, acks in sorted(event.beside.items()))
 
 
 CHECK: Final = Check(

@@ -2,57 +2,68 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from harness.evidence import Bundle
-from harness.model.contract.contract import Contract, contract_from_dict
+from harness.model.contract.contract import Contract
+from harness.model.documents.cluster import Cluster, PartitionState, Phase, Snapshot
+from harness.model.documents.reads import Read
+from harness.model.documents.record import Record
+from harness.model.documents.run import Run
+from harness.model.documents.scenario import PlayedScenario
+from harness.model.documents.steps import Step
 from harness.model.errors import BadEvidence
-from harness.model.facts import facts_from
 from harness.model.history.history import History
 
 COMMITTED: Final = "read_committed"
 UNCOMMITTED: Final = "read_uncommitted"
 # The snapshots after healing, the last one first.
-FINAL_PHASES: Final = ("drained", "healed")
+FINAL_PHASES: Final[tuple[Phase, ...]] = ("drained", "healed")
 NO_BROKER: Final = -1  # in place of a broker's id, as in Kafka: a partition without leader, a copy without disk
-INT64_LIMIT: Final = 1 << 63  # numbers of the evidence are smaller, with or without sign
 
+_Event = TypeVar("_Event", bound=Record)
 Place = tuple[str, str, int]  # topic, topic id, partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """The documents of one bundle. `complete`: the run finished, so that missing records count. steps: their `facts`
-    are typed, see `steps.facts_of`. history: of the cluster; None if the bundle has none."""
+    """The documents of one bundle. `complete`: the run finished, so that missing records count. history: of the
+    cluster; None if the bundle has none."""
 
     name: str
     complete: bool
     manifest: Mapping[str, Any]
-    scenario: Mapping[str, Any]
-    run: Mapping[str, Any]
-    steps: Sequence[Mapping[str, Any]]
-    cluster: Mapping[str, Any]
-    reads: Sequence[Mapping[str, Any]]
+    scenario: PlayedScenario
+    run: Run
+    steps: Sequence[Step]
+    cluster: Cluster
+    reads: Sequence[Read]
     contract: Contract
     history: History | None = None
 
     @property
-    def last_snapshot(self) -> Mapping[str, Any] | None:
+    def last_snapshot(self) -> Snapshot | None:
         """The last report of the brokers after healing; None when they were not asked."""
-        by_phase = {s["phase"]: s for s in self.cluster["snapshots"]}
+        by_phase = {snapshot.phase: snapshot for snapshot in self.cluster.snapshots}
         return next((by_phase[phase] for phase in FINAL_PHASES if phase in by_phase), None)
+
+    @property
+    def last_partitions(self) -> Sequence[PartitionState]:
+        """The partitions of that report; none without one."""
+        last = self.last_snapshot
+        return last.partitions if last else ()
 
     @property
     def transactional_topics(self) -> set[str]:
         """Topics that a transactional producer of the scenario writes to."""
-        producers = self.scenario.get("producers") or []
-        return {topic for p in producers if p.get("transactions") is not None for topic in p["topics"]}
+        producers = self.scenario.producers or ()
+        return {topic for p in producers if p.transactions is not None for topic in p.topics}
 
-    def events(self, kind: str) -> list[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    def events(self, kind: type[_Event]) -> list[tuple[_Event, Step]]:
         """Events of one kind, each with the step in which it happened."""
-        return [(event, step) for step in self.steps for event in step["events"] if event["kind"] == kind]
+        return [(event, step) for step in self.steps for event in step.events if isinstance(event, kind)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,43 +86,25 @@ class PlaceFacts:
 
 def case_of(bundle: Bundle) -> Case:
     """The case of a bundle. Raises BadEvidence, naming the document, when a document lacks something that FORMAT.md
-    requires, or has a number that Kafka cannot have."""
-    name = bundle.path.name
+    requires."""
+    documents = bundle.documents
     try:
         case = Case(
-            name=name,
+            name=bundle.path.name,
             complete=bundle.complete,
-            manifest=bundle.document("manifest.json"),
-            scenario=bundle.document("scenario.json"),
-            run=bundle.document("run.json"),
-            steps=[{**step, "facts": facts_from(step["facts"])} for step in bundle.document("steps.json")],
-            cluster=bundle.document("cluster.json"),
-            reads=bundle.document("reads.json"),
-            contract=contract_from_dict(bundle.document("run.json")["contract"]),
+            manifest=bundle.manifest,
+            scenario=documents.scenario,
+            run=documents.run,
+            steps=documents.steps,
+            cluster=documents.cluster,
+            reads=documents.reads,
+            contract=documents.contract,
             history=bundle.history,
         )
         places_of(case)
     except (KeyError, TypeError, AttributeError, ValueError) as foreign:
         raise BadEvidence(f"{bundle.path}: {lacking(foreign)}") from None
-    for name in ("run", "steps", "cluster", "reads"):
-        for where, number in too_large(bundle.document(f"{name}.json"), name):
-            raise BadEvidence(
-                f"{bundle.path}/{name}.json: {where} is {number}, which does not fit into 64 bits; "
-                "correct the number and seal the bundle again"
-            )
     return case
-
-
-def too_large(document: object, where: str) -> Iterator[tuple[str, int]]:
-    """Integers beyond 64 bits in a document, each with its path. Kafka has none, so they are errors of the writer."""
-    if isinstance(document, Mapping):
-        for key, value in document.items():
-            yield from too_large(value, f"{where}.{key}")
-    elif isinstance(document, Sequence) and not isinstance(document, str):
-        for index, value in enumerate(document):
-            yield from too_large(value, f"{where}[{index}]")
-    elif isinstance(document, int) and abs(document) >= INT64_LIMIT:
-        yield where, document
 
 
 def lacking(foreign: Exception) -> str:
@@ -123,43 +116,38 @@ def lacking(foreign: Exception) -> str:
 def places_of(case: Case) -> list[PlaceFacts]:
     """Every topic-partition in the last snapshot or in a drain."""
     snapshot = case.last_snapshot
-    rows = {place_of(p): p for p in (snapshot["partitions"] if snapshot else [])}
-    drains: dict[tuple[Place, str], Mapping[str, Any]] = {}
+    rows = {row.place: row for row in case.last_partitions}
+    drains: dict[tuple[Place, str], Read] = {}
     for read in case.reads:
-        if read["kind"] == "drain":
-            drains[place_of(read), read["isolation"]] = read
+        if read.kind == "drain":
+            drains[read.place, read.isolation] = read
     known = dict.fromkeys([*rows, *(place for place, _ in drains)])
-    return [_facts(place, rows.get(place), drains, snapshot["at_ns"] if snapshot else None) for place in known]
+    return [_facts(place, rows.get(place), drains, snapshot.at_ns if snapshot else None) for place in known]
 
 
 def _facts(
     place: Place,
-    row: Mapping[str, Any] | None,
-    drains: Mapping[tuple[Place, str], Mapping[str, Any]],
+    row: PartitionState | None,
+    drains: Mapping[tuple[Place, str], Read],
     as_of_ns: int | None,
 ) -> PlaceFacts:
     committed, uncommitted = drains.get((place, COMMITTED)), drains.get((place, UNCOMMITTED))
-    logs = {log["broker"]: log for log in row["logs"]} if row else {}
-    whole = row is not None and set(row["replicas"]) <= logs.keys() and bool(logs)
-    starts = [read["start"] for read in (committed,) if read]
-    if row and row["leader"] in logs:
-        starts.append(logs[row["leader"]]["log_start"])
+    logs = {log.broker: log for log in row.logs} if row else {}
+    whole = row is not None and set(row.replicas) <= logs.keys() and bool(logs)
+    starts = [read.start for read in (committed,) if read]
+    if row and row.leader in logs:
+        starts.append(logs[row.leader].log_start)
     return PlaceFacts(
         place=place,
         log_start=max(starts, default=0),
-        log_end=max(log["log_end"] for log in logs.values()) if whole else None,
+        log_end=max(log.log_end for log in logs.values()) if whole else None,
         as_of_ns=as_of_ns if row else None,
-        committed=committed["position"] if committed else None,
+        committed=committed.position if committed else None,
         committed_reached=_reached(committed),
-        uncommitted=uncommitted["position"] if uncommitted else None,
+        uncommitted=uncommitted.position if uncommitted else None,
         uncommitted_reached=_reached(uncommitted),
     )
 
 
-def place_of(row: Mapping[str, Any]) -> Place:
-    """The topic-partition of a document's row."""
-    return row["topic"], row["topic_id"], row["partition"]
-
-
-def _reached(read: Mapping[str, Any] | None) -> bool:
-    return read is not None and bool(read["reached"]) and read["position"] >= read["target"]
+def _reached(read: Read | None) -> bool:
+    return read is not None and read.reached and read.position >= read.target

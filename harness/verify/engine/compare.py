@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.documents.reads import Read
 from harness.model.scenario.scenario import SHARE
 from harness.model.schemas import Columns
-from harness.verify.engine.case import Case, place_of
+from harness.verify.engine.case import Case
 from harness.verify.engine.fingerprints import OFFSET_BITS, differing, offset_bucket, together
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
@@ -117,14 +117,13 @@ def _members(case: Case) -> list[tuple[str, str]]:
 
     None if a new session may be a seek forward, which FORMAT.md permits unless run.json says otherwise.
     """
-    if not case.run.get("groups_resume"):
+    if not case.run.groups_resume:
         return []
     # Members of a share group receive records in no order: see checks.share_groups.
     shares = {share.group for share in case.contract.shares.values()}
-    readers = [r for r in case.scenario.get("readers") or [] if r.get("group") and r["group"] not in shares]
-    readers = [r for r in readers if r.get("protocol") != SHARE]
-    groups = [r["group"] for r in readers]
-    return [(r["name"], r["name"] if groups.count(r["group"]) == 1 else f"group {r['group']}") for r in readers]
+    readers = [r for r in case.scenario.readers or () if r.group and r.group not in shares and r.protocol != SHARE]
+    groups = [r.group for r in readers]
+    return [(r.name, r.name if groups.count(r.group) == 1 else f"group {r.group}") for r in readers]
 
 
 def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:
@@ -135,29 +134,28 @@ def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:
     """
     live = prints.where("kind = 'live'").groupBy(*_AT).agg(F.min("low").alias("low"), F.max("high").alias("high"))
     rows = [
-        (n, "replica", r["reader"], _WHOLE, r["isolation"], r["topic"], r["topic_id"], r["partition"], *_span(case, r))
+        (n, "replica", r.reader, _WHOLE, r.isolation, *r.place, *_span(case, r))
         for n, case in enumerate(given.cases)
         if case.complete
         for r in case.reads
-        if r["kind"] == "replica" and from_its_own_copy(r)
+        if r.kind == "replica" and from_its_own_copy(r)
     ]
     return live.unionByName(frame(given.spark, _RANGE, rows).select(*live.columns))
 
 
-def _span(case: Case, read: Mapping[str, Any]) -> tuple[int, int]:
-    last = case.last_snapshot
+def _span(case: Case, read: Read) -> tuple[int, int]:
     starts = [
-        log["log_start"]
-        for p in (last["partitions"] if last else [])
-        for log in p["logs"]
-        if (place_of(p), log["broker"]) == (place_of(read), read["replica"])
+        log.log_start
+        for p in case.last_partitions
+        for log in p.logs
+        if (p.place, log.broker) == (read.place, read.replica)
     ]
-    return max([read["start"], *starts]), read["position"] - 1
+    return max([read.start, *starts]), read.position - 1
 
 
-def from_its_own_copy(read: Mapping[str, Any]) -> bool:
+def from_its_own_copy(read: Read) -> bool:
     """Whether only the intended replica served the read."""
-    return list(read["served_by"]) == [read["replica"]]
+    return read.served_by == (read.replica,)
 
 
 def _suspect(ranges: DataFrame, prints_read: DataFrame, prints_drained: DataFrame) -> DataFrame:

@@ -22,11 +22,12 @@ and earlier versions of this one did. A sample is later than its election, and s
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
+from harness.model.documents.steps import InternalLeaderSeen, LeaderSeen, Step
 from harness.model.facts import Fact, FactKind, Stop
 from harness.model.history.changes import (
     NO_LEADER,
@@ -87,15 +88,15 @@ def leader_changes(case: Case) -> list[LeaderChange]:
     """The changes of leaders of all topics of the contract; those of one partition in the order of their epochs."""
     if case.history is not None:
         return list(_in_history(case, case.history, case.contract.topics.keys()))
-    return [_sample(event, event["at_ns"]) for event, _ in case.events("leader_change")]
+    return [_sample(event, event.at_ns) for event, _ in case.events(LeaderSeen)]
 
 
 def internal_leader_changes(case: Case, topic: str) -> list[LeaderChange]:
     """The changes of leaders of one of Kafka's own topics."""
     if case.history is not None:
         return list(_in_history(case, case.history, [topic]))
-    events = [event for event, _ in case.events("internal_leader_change") if event["topic"] == topic]
-    return [_sample(event, event["since_ns"]) for event in events]
+    events = [event for event, _ in case.events(InternalLeaderSeen) if event.topic == topic]
+    return [_sample(event, event.since_ns) for event in events]
 
 
 def topic_id_at(case: Case, topic: str, at_ns: int) -> str | None:
@@ -104,27 +105,27 @@ def topic_id_at(case: Case, topic: str, at_ns: int) -> str | None:
     return life.topic_id if life is not None else None
 
 
-def _sample(event: Mapping[str, Any], since_ns: int) -> LeaderChange:
-    clean = event.get("clean")
+def _sample(event: LeaderSeen | InternalLeaderSeen, since_ns: int) -> LeaderChange:
+    clean = event.clean
     return LeaderChange(
-        topic=event["topic"],
+        topic=event.topic,
         topic_id=None,
-        partition=event["partition"],
-        old_leader=event.get("old_leader"),
-        new_leader=event["new_leader"],
-        leader_epoch=event["leader_epoch"],
+        partition=event.partition,
+        old_leader=event.old_leader,
+        new_leader=event.new_leader,
+        leader_epoch=event.leader_epoch,
         clean=clean,
         unclean=clean is False,
         since_ns=since_ns,
-        at_ns=event["at_ns"],
-        sure_ns=event["at_ns"],
-        late_ns=event["at_ns"],
-        in_sync_ns=event.get("in_sync_ns") or 0,
+        at_ns=event.at_ns,
+        sure_ns=event.at_ns,
+        late_ns=event.at_ns,
+        in_sync_ns=event.in_sync_ns or 0 if isinstance(event, InternalLeaderSeen) else 0,
     )
 
 
 def _in_history(case: Case, history: History, topics: Collection[str]) -> Iterator[LeaderChange]:
-    timed, began_ns = _Clocks(case, history), case.run.get("started_ns") or 0
+    timed, began_ns = _Clocks(case, history), case.run.started_ns or 0
     rows = history.of(PartitionChange)
     for topic_id, partition in dict.fromkeys((row.topic_id, row.partition) for row in rows if row.topic in topics):
         elections = {e.after.offset: e for e in history.elections(topic_id, partition)}
@@ -199,21 +200,22 @@ def _learned_ns(case: Case, history: History, timed: _Clocks, states: Sequence[P
 def _healed_ns(case: Case, at_ns: int) -> int:
     """When a broker that was connected had learned of a change. UNBOUNDED if a fault of that time was never healed."""
     until_ns = at_ns + _LEARNED_NS
-    for step in sorted(_faults(case), key=lambda step: int(step["started_ns"])):
-        if step["started_ns"] <= until_ns:
-            healed_ns = step["healed_ns"] or step["ended_ns"] or UNBOUNDED
+    for started_ns, step in sorted(_faults(case), key=lambda found: found[0]):
+        if started_ns <= until_ns:
+            healed_ns = step.healed_ns or step.ended_ns or UNBOUNDED
             if healed_ns >= at_ns:
                 until_ns = max(until_ns, healed_ns + _LEARNED_NS)
     return min(until_ns, UNBOUNDED)
 
 
-def _faults(case: Case) -> list[Mapping[str, Any]]:
-    return [step for step in case.steps if step["is_fault"] and step["started_ns"] is not None]
+def _faults(case: Case) -> list[tuple[int, Step]]:
+    """The faults that began, each with its beginning."""
+    return [(step.started_ns, step) for step in case.steps if step.is_fault and step.started_ns is not None]
 
 
 def _process_ends(case: Case, broker: int, since_ns: int) -> Iterator[int]:
     """By when the process that led at a time had ended: steps that succeeded ended it. It need not have crashed."""
-    for stop in facts_in([step for step in case.steps if not step.get("error")], FactKind.STOPPED):
+    for stop in facts_in([step for step in case.steps if not step.error], FactKind.STOPPED):
         ended = stop.how is not Stop.CRASHED and stop.nodes is not None and broker in stop.nodes
         if ended and stop.from_ns >= since_ns and stop.to_ns is not None:
             yield stop.to_ns

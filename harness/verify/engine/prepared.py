@@ -85,7 +85,7 @@ class Prepared:
         return {
             n
             for n, case in enumerate(self.cases)
-            if any(read["kind"] == "drain" and read["isolation"] == UNCOMMITTED for read in case.reads)
+            if any(read.kind == "drain" and read.isolation == UNCOMMITTED for read in case.reads)
         }
 
     @property

@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from harness.model.errors import BadEvidence
-from harness.model.schemas import TABLES
-from harness.verify.engine.case import COMMITTED, INT64_LIMIT
+from harness.model.schemas import INT64_LIMIT, TABLES
+from harness.verify.engine.case import COMMITTED
 
 BUNDLE: Final = "bundle"
 PLACE: Final = [BUNDLE, "topic", "topic_id", "partition"]

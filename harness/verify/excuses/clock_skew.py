@@ -9,6 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.documents.steps import ClockSet
 from harness.model.schemas import Columns
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
@@ -37,11 +38,11 @@ class WrongClock:
 
 def wrong_clocks(case: Case) -> Iterator[WrongClock]:
     """Every wrong clock that a step set, from its events."""
-    for event, step in case.events("clock"):
-        from_ns = min(step["started_ns"] or event["at_ns"], event["at_ns"])
-        set_right_ns = step["healed_ns"] or case.run.get("ended_ns") or UNBOUNDED
-        gained_ms = (event["rate"] - 1) * (set_right_ns - from_ns) / 10**6
-        off_ms = (event["jump_ms"], round(event["jump_ms"] + gained_ms))
+    for event, step in case.events(ClockSet):
+        from_ns = min(step.started_ns or event.at_ns, event.at_ns)
+        set_right_ns = step.healed_ns or case.run.ended_ns or UNBOUNDED
+        gained_ms = (event.rate - 1) * (set_right_ns - from_ns) / 10**6
+        off_ms = (event.jump_ms, round(event.jump_ms + gained_ms))
         yield WrongClock(
             from_ns=from_ns,
             until_ns=set_right_ns + _TAKES_MS * 10**6,

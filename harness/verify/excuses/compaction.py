@@ -93,10 +93,10 @@ def _of_copies(rows: DataFrame, given: Prepared) -> DataFrame:
     record is only in this follower's copy.
     """
     reads = {
-        (n, read["reader"]): read["replica"]
+        (n, read.reader): read.replica
         for n, case in enumerate(given.cases)
         for read in case.reads
-        if read["kind"] == "replica"
+        if read.kind == "replica"
     }
     copies = F.broadcast(frame(given.spark, _COPIES, [(*who, replica) for who, replica in reads.items()]))
     missing, extra = (
@@ -133,7 +133,7 @@ def _expired_tombstone() -> Column:
 
 def _topics(case: Case) -> Iterator[tuple[Any, ...]]:
     last = case.last_snapshot
-    seen_ns = last["at_ns"] if last else (case.run.get("ended_ns") or case.run.get("started_ns") or 0)
+    seen_ns = last.at_ns if last else (case.run.ended_ns or case.run.started_ns or 0)
     for name, contract in case.contract.topics.items():
         until_ns = compacted_until(case, name)
         if until_ns is not None:

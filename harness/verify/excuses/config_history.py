@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from harness.model.documents.steps import Step
 from harness.model.facts import FactKind, as_kafka_writes
 from harness.verify.engine.case import Case
 from harness.verify.engine.steps import facts_in
@@ -33,9 +34,9 @@ class SettingPeriod:
 
 def config_history(case: Case, topic: str, key: str) -> list[SettingPeriod]:
     """All values that a setting of a topic had, in order."""
-    steps = [(step, config[key]) for step, config in _changes(case, topic) if key in config]
-    over = [_replaced_ns(case, step) for step, _ in steps]
-    values = [(None, 0), *((value, step["started_ns"]) for step, value in steps)]
+    changes = [change for change in _changes(case, topic) if key in change[2]]
+    over = [_replaced_ns(case, step, from_ns) for step, from_ns, _ in changes]
+    values: list[tuple[str | None, int]] = [(None, 0), *((config[key], from_ns) for _, from_ns, config in changes)]
     return [
         SettingPeriod(value, from_ns, min(over[n:], default=UNBOUNDED)) for n, (value, from_ns) in enumerate(values)
     ]
@@ -75,28 +76,26 @@ def in_force(case: Case, topic: str, key: str, value: str, at_ns: int) -> bool:
     return any(r.value == value and r.from_ns <= at_ns <= r.until_ns for r in config_history(case, topic, key))
 
 
-def _changes(case: Case, topic: str) -> Iterator[tuple[Mapping[str, Any], Mapping[str, str]]]:
-    """Steps that set something, with what they set. In a negative control a step may be the very thing that is not
-    permitted."""
+def _changes(case: Case, topic: str) -> Iterator[tuple[Step, int, Mapping[str, str]]]:
+    """Steps that set something, with when they began and what they set. In a negative control a step may be the very
+    thing that is not permitted."""
     declared = case.contract.changes
     wanted = None if declared is None else {c.step: as_kafka_writes(c.config) for c in declared if c.topic == topic}
     for step in case.steps:
         for fact in facts_in([step], FactKind.CONFIG_SET):
-            permitted = (
-                not case.run.get("negative_control") if wanted is None else wanted.get(step["name"]) == fact.config
-            )
-            if fact.topic == topic and step["started_ns"] is not None and permitted:
-                yield step, fact.config
+            permitted = not case.run.negative_control if wanted is None else wanted.get(step.name) == fact.config
+            if fact.topic == topic and step.started_ns is not None and permitted:
+                yield step, step.started_ns, fact.config or {}
 
 
-def _replaced_ns(case: Case, step: Mapping[str, Any]) -> int:
+def _replaced_ns(case: Case, step: Step, from_ns: int) -> int:
     """The time from which no broker uses the value that this step replaced; UNBOUNDED if it failed or did not end."""
-    if step.get("error") or step["ended_ns"] is None:
+    if step.error or step.ended_ns is None:
         return UNBOUNDED
     healed = [
-        row["healed_ns"] or row["ended_ns"] or UNBOUNDED
+        row.healed_ns or row.ended_ns or UNBOUNDED
         for row in case.steps
-        if row["is_fault"] and row["started_ns"] is not None and row["started_ns"] <= step["ended_ns"]
+        if row.is_fault and row.started_ns is not None and row.started_ns <= step.ended_ns
     ]
-    open_then = [at_ns for at_ns in healed if at_ns >= step["started_ns"]]
-    return int(min(UNBOUNDED, max([step["ended_ns"], *open_then]) + PROPAGATION_NS))
+    open_then = [at_ns for at_ns in healed if at_ns >= from_ns]
+    return int(min(UNBOUNDED, max([step.ended_ns, *open_then]) + PROPAGATION_NS))

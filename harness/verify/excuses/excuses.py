@@ -12,11 +12,11 @@ from typing import Any, Final, TypedDict
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.model.documents.steps import OnlyDiskLost, ProcessorDied, ReaderDied
 from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.steps import facts_of
 from harness.verify.engine.tables import BUNDLE, frame
 from harness.verify.excuses.clauses import clauses, with_holding
 from harness.verify.excuses.compaction import compacted_away
@@ -198,29 +198,29 @@ def _of_last_replicas(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
 
 def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     """Records that an application skipped because it commits before it processes. The records are in the log."""
-    for event, _ in case.events("reader_died"):
+    for event, _ in case.events(ReaderDied):
         for reader in case.contract.readers.values():
-            if reader.group == event["group"] and reader.at_most_once:
+            if reader.group == event.group and reader.at_most_once:
                 why = f"skipped by the application: {reader.reader} commits before it processes, and died in between"
                 yield from clauses(
                     number,
                     [Kind.SKIPPED_READ],
                     why,
-                    topic=event["topic"],
-                    partition=event["partition"],
+                    topic=event.topic,
+                    partition=event.partition,
                     reader=reader.reader,
-                    offsets=(event["from_offset"], event["before_offset"]),
+                    offsets=(event.from_offset, event.before_offset),
                 )
 
 
 def _of_only_disks(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     """A partition is lost with the only disk that has it, or with the disk of the last in-sync replica: where one
     in-sync replica was enough, it leads again when it returns, and the others truncate their logs to its empty one."""
-    for event, _ in case.events("only_disk_lost"):
-        contract = case.contract.topics.get(event["topic"])
+    for event, _ in case.events(OnlyDiskLost):
+        contract = case.contract.topics.get(event.topic)
         if contract is None:
             continue
-        place, disk = f"{event['topic']}/{event['partition']}", f"the disk of broker {event['broker']}, which was lost"
+        place, disk = f"{event.topic}/{event.partition}", f"the disk of broker {event.broker}, which was lost"
         if contract.replicas == 1:
             why = f"replication factor 1: the only copy of {place} was on {disk}"
         elif contract.min_insync_replicas == 1 and leads_empty(case, event):
@@ -231,9 +231,9 @@ def _of_only_disks(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
             number,
             _OF_ELECTION,
             why,
-            topic=event["topic"],
-            partition=event["partition"],
-            acked_ns=(0, event["at_ns"]),
+            topic=event.topic,
+            partition=event.partition,
+            acked_ns=(0, event.at_ns),
         )
 
 
@@ -241,25 +241,24 @@ def _of_processors(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     """Records that an application processed twice or never because it does not commit its offsets in its output's
     transactions: those in progress when a step killed it, and any while brokers failed."""
     disturbed = any(
-        step["is_fault"] and any(fact.kind is not FactKind.CLIENT_DIED for fact in facts_of(step))
-        for step in case.steps
+        step.is_fault and any(fact.kind is not FactKind.CLIENT_DIED for fact in step.facts) for step in case.steps
     )
     for processor in case.contract.processors.values() if disturbed else ():
         if processor.commits in _OF_COMMITS:
             why = f"{processor.processor} commits {processor.commits} it writes, and brokers failed meanwhile"
             yield from clauses(number, [_OF_COMMITS[processor.commits]], why, reader=processor.processor)
-    for event, _ in case.events("processor_died"):
+    for event, _ in case.events(ProcessorDied):
         for processor in case.contract.processors.values():
-            kind = _OF_DEATHS.get((processor.commits, event["at"])) if processor.group == event["group"] else None
+            kind = _OF_DEATHS.get((processor.commits, event.at)) if processor.group == event.group else None
             if kind is not None:
                 yield from clauses(
                     number,
                     [kind],
                     f"{processor.processor} commits {processor.commits} it writes, and died in between",
-                    topic=event["topic"],
-                    partition=event["partition"],
+                    topic=event.topic,
+                    partition=event.partition,
                     reader=processor.processor,
-                    offsets=(event["from_offset"], event["before_offset"]),
+                    offsets=(event.from_offset, event.before_offset),
                 )
 
 

@@ -9,10 +9,11 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
+from harness.model.documents import steps
+from harness.model.documents.steps import OnlyDiskLost, UncleanElection
 from harness.verify.engine.case import Case
 from harness.verify.engine.elections import leader_changes, topic_id_at
 
@@ -33,38 +34,39 @@ class LostTail:
 
 def lost_tails(case: Case) -> Iterator[LostTail]:
     """Every log end that the last in-sync replica lost while no other replica could have been elected."""
-    for event, _ in case.events("lost_tail"):
-        contract = case.contract.topics.get(event["topic"])
+    for event, _ in case.events(steps.LostTail):
+        contract = case.contract.topics.get(event.topic)
         if contract is None or not contract.last_replica:
             continue
-        if event["elr_level"] == 0 and event["isr"] == [event["broker"]] and _led_next(case, event):
-            yield LostTail(event["topic"], event["partition"], event["broker"], event["log_end"], event["at_ns"])
+        if event.elr_level == 0 and event.isr == (event.broker,) and _led_next(case, event, event.leader_epoch):
+            yield LostTail(event.topic, event.partition, event.broker, event.log_end, event.at_ns)
 
 
-def leads_empty(case: Case, lost: Mapping[str, Any]) -> bool:
+def leads_empty(case: Case, lost: OnlyDiskLost) -> bool:
     """Whether a broker that was alone in the ISR leads again without its disk (`only_disk_lost`).
 
     With ELR, an unclean shutdown removes it from the ISR; it is elected all the same as the last known leader, and that
     election need not be called clean (KIP-966, "Unclean recovery"; `PartitionChangeBuilder.canElectLastKnownLeader`).
     """
-    known = lost.get("isr") == [lost["broker"]] and lost.get("leader_epoch") is not None
-    return known and _led_next(case, lost, unclean=True)
+    if lost.isr != (lost.broker,) or lost.leader_epoch is None:
+        return False
+    return _led_next(case, lost, lost.leader_epoch, unclean=True)
 
 
-def _led_next(case: Case, lost: Mapping[str, Any], *, unclean: bool = False) -> bool:
-    place = (lost["topic"], lost["partition"])
-    if any((e["topic"], e["partition"]) == place for e, _ in case.events("unclean_election")):
+def _led_next(case: Case, lost: steps.LostTail | OnlyDiskLost, epoch: int, *, unclean: bool = False) -> bool:
+    place = (lost.topic, lost.partition)
+    if any((e.topic, e.partition) == place for e, _ in case.events(UncleanElection)):
         return False  # it is unknown which of the two caused the loss
-    topic_id = topic_id_at(case, lost["topic"], lost["at_ns"])
+    topic_id = topic_id_at(case, lost.topic, lost.at_ns)
     after = [
         change
         for change in leader_changes(case)
-        if change.elected and change.concerns(*place, topic_id) and change.leader_epoch > lost["leader_epoch"]
+        if change.elected and change.concerns(*place, topic_id) and change.leader_epoch > epoch
     ]
     led = min(after, key=lambda change: change.leader_epoch, default=None)
     return (
         led is not None
-        and led.new_leader == lost["broker"]
+        and led.new_leader == lost.broker
         and (unclean or led.clean is not False)
-        and led.leader_epoch <= lost["leader_epoch"] + _EPOCHS_BETWEEN
+        and led.leader_epoch <= epoch + _EPOCHS_BETWEEN
     )

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from harness.model.documents.steps import HeldFrame
 from harness.model.finding import Kind
 from harness.verify.engine.case import Case
 
@@ -33,14 +34,15 @@ class LateEnd:
 
 def late_ends(case: Case) -> Iterator[LateEnd]:
     """Late ends of producers without an epoch for each transaction, where the broker accepted the request."""
-    for event, _ in case.events("held_frame"):
-        taken = event.get("errors") == [] and event.get("answered_ns") is not None and event.get("held_ns") is not None
-        if event["api"] != _END or event["version"] >= _EPOCH_IN_REQUEST or not taken:
+    for event, _ in case.events(HeldFrame):
+        if event.errors != () or event.answered_ns is None or event.held_ns is None:
+            continue
+        if event.api != _END or event.version >= _EPOCH_IN_REQUEST:
             continue
         for name, producer in case.contract.producers.items():
-            if producer.transactional and not producer.epoch_each and event["client"].startswith(f"{name}-"):
+            if producer.transactional and not producer.epoch_each and event.client.startswith(f"{name}-"):
                 why = (
                     f"an EndTxn of {name} arrived a second time, during its next transaction: without an epoch for "
                     "each transaction (KIP-890, transaction.version 2) the broker ends the current one"
                 )
-                yield LateEnd(producer=name, since_ns=event["held_ns"], until_ns=event["answered_ns"], why=why)
+                yield LateEnd(producer=name, since_ns=event.held_ns, until_ns=event.answered_ns, why=why)

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from harness.model.documents.steps import UncleanElection
 from harness.verify.engine.case import Case
 from harness.verify.engine.elections import LeaderChange, leader_changes
 from harness.verify.engine.tables import UNBOUNDED
@@ -116,7 +116,7 @@ def _by_history(case: Case, changes: Sequence[LeaderChange]) -> Iterator[NewLead
 
 def _by_samples(case: Case, changes: Sequence[LeaderChange]) -> Iterator[NewLeader]:
     """The leader of each epoch but the first, with the first sample of that epoch or of a later one."""
-    ended_ns = case.run.get("ended_ns") or UNBOUNDED - 1
+    ended_ns = case.run.ended_ns or UNBOUNDED - 1
     for (topic, partition), epochs in _lineages(case).items():
         seen = [change for change in changes if change.concerns(topic, partition)]
         for epoch, start in epochs[1:]:
@@ -138,14 +138,14 @@ def _unclean(case: Case) -> Iterator[PermittedElection]:
     A step that makes one measures the log end before. Where the history is not whole, the event of the step counts
     instead of what else is known about the partition, as it does where there are only samples.
     """
-    measured = [event for event, _ in case.events("unclean_election")]
+    measured = [event for event, _ in case.events(UncleanElection)]
     by_step = set()
     if case.history is None or not case.history.whole:
-        by_step = {(event["topic"], event["partition"]) for event in measured}
+        by_step = {(event.topic, event.partition) for event in measured}
         yield from _by_steps(case)
     for change in leader_changes(case):
         if change.unclean and change.elected and (change.topic, change.partition) not in by_step:
-            end = next((event.get("log_end") for event in measured if _is_of(event, change)), None)
+            end = next((event.log_end for event in measured if _is_of(event, change)), None)
             end = _epoch_start(case, change) if end is None else end
             if end is not None:
                 yield PermittedElection(
@@ -161,11 +161,11 @@ def _unclean(case: Case) -> Iterator[PermittedElection]:
 
 
 def _by_steps(case: Case) -> Iterator[PermittedElection]:
-    for event, step in case.events("unclean_election"):
-        topic, partition, epoch = event["topic"], event["partition"], event["leader_epoch"]
+    for event, step in case.events(UncleanElection):
+        topic, partition, epoch = event.topic, event.partition, event.leader_epoch
         # The step begins while the partition has no leader: nothing is acknowledged between then and the election.
-        until_ns = min(event["at_ns"], step["started_ns"] or event["at_ns"])
-        end = event.get("log_end")
+        until_ns = min(event.at_ns, step.started_ns or event.at_ns)
+        end = event.log_end
         end = _start_of(_lineages(case).get((topic, partition), []), epoch) if end is None else end
         if end is not None:
             yield PermittedElection(
@@ -174,15 +174,15 @@ def _by_steps(case: Case) -> Iterator[PermittedElection]:
                 partition=partition,
                 epoch=epoch,
                 log_end=end,
-                at_ns=event["at_ns"],
+                at_ns=event.at_ns,
                 sure_ns=until_ns,
                 late_ns=until_ns,
             )
 
 
-def _is_of(event: Mapping[str, Any], change: LeaderChange) -> bool:
-    same_epoch = event["leader_epoch"] == change.leader_epoch
-    return same_epoch and change.concerns(event["topic"], event["partition"], event.get("topic_id"))
+def _is_of(event: UncleanElection, change: LeaderChange) -> bool:
+    same_epoch = event.leader_epoch == change.leader_epoch
+    return same_epoch and change.concerns(event.topic, event.partition, event.topic_id)
 
 
 def _epoch_start(case: Case, change: LeaderChange) -> int | None:
@@ -198,8 +198,7 @@ def _start_of(epochs: Sequence[tuple[int, int]], epoch: int) -> int | None:
 
 def _last_id(case: Case, topic: str) -> str | None:
     """The id of the topic that has the name at the end, of which the evidence has the lineages; None = unknown."""
-    last = case.last_snapshot
-    ids = [row["topic_id"] for row in (last["partitions"] if last else []) if row["topic"] == topic]
+    ids = [row.topic_id for row in case.last_partitions if row.topic == topic]
     lives = case.history.topics if case.history is not None else ()
     ids += [life.topic_id for life in reversed(lives) if life.topic == topic]
     return ids[0] if ids else None
@@ -207,11 +206,10 @@ def _last_id(case: Case, topic: str) -> str | None:
 
 def _lineages(case: Case) -> Lineages:
     """Leader epochs with their first offset, by place, from the last leader; else from any replica."""
-    last = case.last_snapshot
-    leaders = {(p["topic"], p["partition"]): p["leader"] for p in (last["partitions"] if last else [])}
+    leaders = {(p.topic, p.partition): p.leader for p in case.last_partitions}
     out: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    for lineage in case.cluster["lineages"]:
-        place = (lineage["topic"], lineage["partition"])
-        if place not in out or leaders.get(place) == lineage["broker"]:
-            out[place] = sorted((epoch, start) for epoch, start in lineage["epochs"])
+    for lineage in case.cluster.lineages:
+        place = (lineage.topic, lineage.partition)
+        if place not in out or leaders.get(place) == lineage.broker:
+            out[place] = sorted((epoch, start) for epoch, start in lineage.epochs)
     return out

@@ -19,6 +19,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.documents.steps import TransactionAborted
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
@@ -66,25 +67,25 @@ class Aborted:
 def operator_aborts(case: Case, permitted: Iterable[PermittedElection]) -> Iterator[Aborted]:
     """Aborts of transactions that may have lost their end marker in a permitted election before them."""
     elections = list(permitted)
-    for event, _ in case.events("transaction_aborted"):
-        if event["coordinator"] != _COMMITTED:
+    for event, _ in case.events(TransactionAborted):
+        if event.coordinator != _COMMITTED:
             continue
-        place, began = (event["topic"], event["partition"]), event["start_offset"]
+        place, began = (event.topic, event.partition), event.start_offset
         for lost in elections:
-            here = (lost.topic, lost.partition) == place and lost.topic_id in (None, event["topic_id"])
-            if here and began < lost.log_end and lost.sure_ns <= event["asked_ns"]:
+            here = (lost.topic, lost.partition) == place and lost.topic_id in (None, event.topic_id)
+            if here and began < lost.log_end and lost.sure_ns <= event.asked_ns:
                 yield Aborted(
                     topic=lost.topic,
-                    topic_id=event["topic_id"],
+                    topic_id=event.topic_id,
                     partition=lost.partition,
-                    producer=event["producer"],
-                    producer_id=event["producer_id"],
+                    producer=event.producer,
+                    producer_id=event.producer_id,
                     began=began,
                     log_end=lost.log_end,
                     until_ns=lost.sure_ns,
                     why=(
                         f"unclean election of {lost.topic}/{lost.partition} in epoch {lost.epoch}, which the contract "
-                        f"permits: its log ended at {lost.log_end}, before the end marker of {event['producer']}'s "
+                        f"permits: its log ended at {lost.log_end}, before the end marker of {event.producer}'s "
                         f"transaction from offset {began}; an operator aborted the hanging transaction (KIP-664)"
                     ),
                 )

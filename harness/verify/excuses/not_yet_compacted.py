@@ -11,16 +11,19 @@ have been closed, and cleaned, before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.documents.reads import Read
+from harness.model.documents.steps import UncleanElection
+from harness.model.errors import BadEvidence
 from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
-from harness.verify.engine.case import NO_BROKER, Case, Place, place_of
+from harness.verify.engine.case import NO_BROKER, Case, Place
 from harness.verify.engine.elections import leader_changes
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
@@ -158,25 +161,33 @@ def _disks_of_copies(case: Case) -> Iterator[tuple[Any, ...]]:
     """The disks that show the contents of each copy, for every place."""
     rebuilt = any(facts_in(case.steps, FactKind.COPIES_REBUILT))
     replicas: dict[tuple[str, str, int], set[int]] = {}
-    for snapshot in case.cluster["snapshots"]:
-        for row in snapshot["partitions"]:
-            replicas.setdefault(place_of(row), {NO_BROKER} if rebuilt else set()).update(row["replicas"])
+    for snapshot in case.cluster.snapshots:
+        for row in snapshot.partitions:
+            replicas.setdefault(row.place, {NO_BROKER} if rebuilt else set()).update(row.replicas)
     for place, brokers in replicas.items():
         cut_to = _cut_to(case, place)
         yield from ((*place, _ANY, broker, cut_to) for broker in sorted(brokers))
         yield from ((*place, broker, broker, cut_to) for broker in sorted(brokers - {NO_BROKER}))
-        drains = [read for read in case.reads if read["kind"] == "drain" and place_of(read) == place]
-        served = {broker for read in drains for broker in read["served_by"]}
+        drains = [read for read in case.reads if read.kind == "drain" and read.place == place]
+        served = {broker for read in drains for broker in _served_by(read)}
         yield from ((*place, LEADERS, broker, cut_to) for broker in sorted(served))
+
+
+def _served_by(read: Read) -> Sequence[int]:
+    """Unknown brokers must not pass for none: then no disk would show that a record was not compacted."""
+    if read.served_by is None:
+        where = f"the read {read.reader} of {read.topic}/{read.partition}"
+        raise BadEvidence(f"reads.json: {where} has no 'served_by', which compacted topics need; add it and seal again")
+    return read.served_by
 
 
 def _cut_to(case: Case, place: Place) -> int:
     """The highest offset at which a leader started, if one of the leaders may have truncated what in-sync replicas
     had."""
     topic, topic_id, partition = place
-    by_step = any((e["topic"], e["partition"]) == (topic, partition) for e, _ in case.events("unclean_election"))
+    by_step = any((e.topic, e.partition) == (topic, partition) for e, _ in case.events(UncleanElection))
     changes = [change for change in leader_changes(case) if change.concerns(topic, partition, topic_id)]
     if not by_step and not any(change.unclean for change in changes):
         return 0
-    lineages = [row for row in case.cluster["lineages"] if (row["topic"], row["partition"]) == (topic, partition)]
-    return max((start for row in lineages for _, start in row["epochs"]), default=0)
+    lineages = [row for row in case.cluster.lineages if (row.topic, row.partition) == (topic, partition)]
+    return max((start for row in lineages for _, start in row.epochs), default=0)

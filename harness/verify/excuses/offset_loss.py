@@ -6,7 +6,7 @@ A group's commits are records of one partition of __consumer_offsets, so they sh
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
@@ -14,6 +14,8 @@ from pyspark.sql import functions as F
 
 from harness.model.contract.contract import OFFSETS_RETENTION, OffsetsContract, ReaderContract
 from harness.model.contract.internal_topics import OFFSETS, offsets_partition
+from harness.model.documents.cluster import GroupReset
+from harness.model.documents.steps import GroupAway, LogStartSeen, UncleanElection
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
 from harness.verify.engine.case import NO_BROKER, Case
@@ -94,14 +96,14 @@ def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, .
 def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
     """Groups without members for longer than offsets.retention.minutes (KIP-211). All offsets of an empty group
     expire together; those of a group with members stay, however old they are."""
-    for event, _ in case.events("group_away"):
-        due_ns = event["from_ns"] + offsets.retention_minutes * _MINUTE_NS
-        if event["to_ns"] >= due_ns:
+    for event, _ in case.events(GroupAway):
+        due_ns = event.from_ns + offsets.retention_minutes * _MINUTE_NS
+        if event.to_ns >= due_ns:
             why = (
-                f"{OFFSETS_RETENTION}={offsets.retention_minutes}: group {event['group']} had no members for "
-                f"{(event['to_ns'] - event['left_ns']) / 1e9:.0f} s, so its committed offsets expired (KIP-211)"
+                f"{OFFSETS_RETENTION}={offsets.retention_minutes}: group {event.group} had no members for "
+                f"{(event.to_ns - event.left_ns) / 1e9:.0f} s, so its committed offsets expired (KIP-211)"
             )
-            yield event["group"], "gone", due_ns, event["left_ns"], event["left_ns"], 0, why
+            yield event.group, "gone", due_ns, event.left_ns, event.left_ns, 0, why
 
 
 def may_be_gone(case: Case, group: str, *, reported_ns: int, done_ns: int, first_ns: int) -> bool:
@@ -116,18 +118,18 @@ def may_be_gone(case: Case, group: str, *, reported_ns: int, done_ns: int, first
     )
 
 
-def skipped_by_reset(case: Case) -> Iterator[tuple[ReaderContract, Mapping[str, Any], str]]:
+def skipped_by_reset(case: Case) -> Iterator[tuple[ReaderContract, GroupReset, str]]:
     """(reader, its row of `group_resets`, why) of each reader that used auto.offset.reset where it could not
     continue."""
     readers = case.contract.readers
-    for row in case.cluster.get("group_resets") or []:
-        reader = readers.get(row["reader"])
+    for row in case.cluster.group_resets or ():
+        reader = readers.get(row.reader)
         if reader is None or not reader.reset:
             continue
-        if row["committed"] is None:
+        if row.committed is None:
             yield reader, row, "the group had no committed offset"
-        elif row["committed"] < (start := _log_start(case, row)):
-            yield reader, row, f"its offset {row['committed']} was below the log start {start} at that time"
+        elif row.committed < (start := _log_start(case, row)):
+            yield reader, row, f"its offset {row.committed} was below the log start {start} at that time"
 
 
 def stopped(case: Case) -> dict[str, int]:
@@ -138,17 +140,17 @@ def stopped(case: Case) -> dict[str, int]:
 def refusals(case: Case) -> list[tuple[ReaderContract, str, int]]:
     """(reader, topic, partition) of each reader that refused as configured (auto.offset.reset=error)."""
     return [
-        (reader, row["topic"], row["partition"])
+        (reader, row.topic, row.partition)
         for reader, row, _ in skipped_by_reset(case)
-        if row["began"] is None and reader.reset == "error"
+        if row.began is None and reader.reset == "error"
     ]
 
 
-def _log_start(case: Case, row: Mapping[str, Any]) -> int:
+def _log_start(case: Case, row: GroupReset) -> int:
     """The highest log start that steps saw by the time of the reset."""
-    place = row["topic"], row["partition"]
-    seen = [event for event, _ in case.events("log_start_seen") if (event["topic"], event["partition"]) == place]
-    return max((event["log_start"] for event in seen if event["at_ns"] <= row["at_ns"]), default=0)
+    place = row.topic, row.partition
+    seen = [event for event, _ in case.events(LogStartSeen) if (event.topic, event.partition) == place]
+    return max((event.log_start for event in seen if event.at_ns <= row.at_ns), default=0)
 
 
 def unclean_elections(case: Case, topic: str) -> Iterator[LeaderChange]:
@@ -157,17 +159,17 @@ def unclean_elections(case: Case, topic: str) -> Iterator[LeaderChange]:
     The event of a step that makes one counts unless a whole history has every election.
     """
     if case.history is None or not case.history.whole:
-        for event, step in case.events("unclean_election"):
-            if event["topic"] == topic:
+        for event, step in case.events(UncleanElection):
+            if event.topic == topic:
                 # The step begins while the partition has no leader, so no record is accepted until the election.
-                began_ns = min(event["at_ns"], step["started_ns"] or event["at_ns"])
+                began_ns = min(event.at_ns, step.started_ns or event.at_ns)
                 yield LeaderChange(
                     topic=topic,
                     topic_id=None,
-                    partition=event["partition"],
+                    partition=event.partition,
                     old_leader=None,
-                    new_leader=event.get("leader", NO_BROKER),
-                    leader_epoch=event["leader_epoch"],
+                    new_leader=NO_BROKER if event.leader is None else event.leader,
+                    leader_epoch=event.leader_epoch,
                     clean=False,
                     unclean=True,
                     since_ns=began_ns,
@@ -183,5 +185,5 @@ def groups_reported(case: Case) -> list[str]:
     """Groups that the contract or any coordinator names."""
     contract = case.contract
     declared = {r.group for r in contract.readers.values()} | {p.group for p in contract.processors.values()}
-    reported = {row["group"] for snapshot in case.cluster["snapshots"] for row in snapshot["groups"]}
-    return sorted(declared | reported | {row["group"] for row in case.cluster.get("group_answers") or []})
+    reported = {row.group for snapshot in case.cluster.snapshots for row in snapshot.groups}
+    return sorted(declared | reported | {row.group for row in case.cluster.group_answers or ()})

@@ -8,12 +8,13 @@ records below it had been received by the group.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import functions as F
 
+from harness.model.documents.cluster import GroupReset
+from harness.model.documents.steps import GroupDeleted
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
@@ -49,7 +50,7 @@ def reset_clauses(given: Prepared) -> list[tuple[Any, ...]]:
         (n, reader, row, why)
         for n, case in enumerate(given.cases)
         for reader, row, why in skipped_by_reset(case)
-        if reader.reset == "latest" and row["began"] is not None
+        if reader.reset == "latest" and row.began is not None
     ]
     if not resets:
         return []
@@ -57,38 +58,36 @@ def reset_clauses(given: Prepared) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     for nth, (n, reader, row, why) in enumerate(resets):
         last = commits.get(nth)
-        if row["committed"] is None and last is not None and not _may_be_gone(given.cases[n], row, last):
+        if row.committed is None and last is not None and not _may_be_gone(given.cases[n], row, last):
             continue
         found += clauses(
             n,
             [Kind.SKIPPED_READ],
             f"skipped by the application: auto.offset.reset=latest of {reader.reader}, and {why}",
-            topic=row["topic"],
-            partition=row["partition"],
+            topic=row.topic,
+            partition=row.partition,
             reader=reader.reader,
-            offsets=(max(row["committed"] or 0, last.offset if last else 0), row["began"]),
-            acked_ns=(0, row["at_ns"]),
+            offsets=(max(row.committed or 0, last.offset if last else 0), row.began),
+            acked_ns=(0, row.at_ns),
         )
     return found
 
 
-def _may_be_gone(case: Case, row: Mapping[str, Any], last: _Commits) -> bool:
+def _may_be_gone(case: Case, row: GroupReset, last: _Commits) -> bool:
     deleted = any(
-        event["group"] == row["group"]
-        and event["outcome"] != Outcome.REFUSED.value
-        and event["asked_ns"] <= row["at_ns"]
-        and event["at_ns"] >= last.called_ns
-        for event, step in case.events("group_deleted")
-        if step["name"] in case.contract.group_deletions
+        event.group == row.group
+        and event.outcome != Outcome.REFUSED.value
+        and event.asked_ns <= row.at_ns
+        and event.at_ns >= last.called_ns
+        for event, step in case.events(GroupDeleted)
+        if step.name in case.contract.group_deletions
     )
-    return deleted or may_be_gone(
-        case, row["group"], reported_ns=row["at_ns"], done_ns=last.done_ns, first_ns=last.first_ns
-    )
+    return deleted or may_be_gone(case, row.group, reported_ns=row.at_ns, done_ns=last.done_ns, first_ns=last.first_ns)
 
 
-def _committed(given: Prepared, resets: list[tuple[int, Mapping[str, Any]]]) -> dict[int, _Commits]:
+def _committed(given: Prepared, resets: list[tuple[int, GroupReset]]) -> dict[int, _Commits]:
     """By the number of the reset; nothing when there was no commit."""
-    rows = [(n, nth, *(row[c] for c in tuple(_RESETS)[1:])) for nth, (n, row) in enumerate(resets)]
+    rows = [(n, nth, row.group, row.topic, row.partition, row.at_ns) for nth, (n, row) in enumerate(resets)]
     asked = F.broadcast(frame(given.spark, _RESETS, rows))
     ends = given.transactions.select(BUNDLE, "txn_id", F.col("outcome").alias("ended"), "ended_ns")
     commits = given.offset_commits.join(asked, [BUNDLE, "group", "topic", "partition"])

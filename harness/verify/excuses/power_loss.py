@@ -7,14 +7,14 @@ if every in-sync replica lost its power, and none of them was back before the la
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from harness.model.contract.contract import TopicContract
+from harness.model.documents.steps import PowerLost, Step
 from harness.verify.engine.case import Case
 
-Row = Mapping[str, Any]
 # Time that a due flush may take on a disk that others use, too.
 _FLUSHING_NS: Final = 5 * 10**9
 
@@ -38,8 +38,8 @@ def outages(case: Case) -> Iterator[Outage]:
         if contract is None or 0 <= contract.flush_messages <= 1:
             continue
         for event, _ in losses:
-            dead = _dead_at(event["at_ns"], losses)
-            holders = set(event["isr"])
+            dead = _dead_at(event.at_ns, losses)
+            holders = set(event.isr)
             # The acknowledgement means that this many replicas had the record: a power loss of fewer does not explain
             # its loss.
             if not holders or holders - dead.keys() or len(dead) < contract.min_insync_replicas:
@@ -49,29 +49,29 @@ def outages(case: Case) -> Iterator[Outage]:
                 partition=partition,
                 brokers=tuple(sorted(dead)),
                 from_offset=_flushed(contract, [dead[broker] for broker in holders]),
-                since_ns=_due_ns(contract, event["at_ns"]),
-                until_ns=event["at_ns"],
+                since_ns=_due_ns(contract, event.at_ns),
+                until_ns=event.at_ns,
             )
 
 
-def _by_place(case: Case) -> dict[tuple[str, int], list[tuple[Row, Row]]]:
+def _by_place(case: Case) -> dict[tuple[str, int], list[tuple[PowerLost, Step]]]:
     """Power losses of each partition's replicas, each with its step, oldest first.
 
     Disks that pretended to flush are left out: no setting of Kafka covers them.
     """
-    out: dict[tuple[str, int], list[tuple[Row, Row]]] = {}
-    for event, step in sorted(case.events("power_loss"), key=lambda found: found[0]["at_ns"]):
-        if not event.get("pretended"):
-            out.setdefault((event["topic"], event["partition"]), []).append((event, step))
+    out: dict[tuple[str, int], list[tuple[PowerLost, Step]]] = {}
+    for event, step in sorted(case.events(PowerLost), key=lambda found: found[0].at_ns):
+        if not event.pretended:
+            out.setdefault((event.topic, event.partition), []).append((event, step))
     return out
 
 
-def _dead_at(at_ns: int, losses: list[tuple[Row, Row]]) -> dict[int, Row]:
+def _dead_at(at_ns: int, losses: list[tuple[PowerLost, Step]]) -> dict[int, PowerLost]:
     """Brokers without power at that time, each with its event. A healed broker is up, in sync or not."""
     return {
-        event["broker"]: event
+        event.broker: event
         for event, step in losses
-        if event["at_ns"] <= at_ns and (step["healed_ns"] is None or step["healed_ns"] > at_ns)
+        if event.at_ns <= at_ns and (step.healed_ns is None or step.healed_ns > at_ns)
     }
 
 
@@ -81,11 +81,11 @@ def _due_ns(contract: TopicContract, at_ns: int) -> int:
     return max(0, at_ns - contract.flush_ms * 1_000_000 - _FLUSHING_NS) if contract.flush_ms >= 0 else 0
 
 
-def _flushed(contract: TopicContract, replicas: list[Row]) -> int:
+def _flushed(contract: TopicContract, replicas: list[PowerLost]) -> int:
     """Records below this offset were on each of these disks: by the recovery points, by what the disks still had
     when the power returned, or by flush.messages. Any next leader has them."""
-    noted = min(replica["recovery_point"] for replica in replicas)
-    flushed: int = max(noted, min(replica.get("sound_end", 0) for replica in replicas))
+    noted = min(replica.recovery_point for replica in replicas)
+    flushed = max(noted, min(replica.sound_end or 0 for replica in replicas))
     if contract.flush_messages > 1:
-        flushed = max(flushed, min(replica["log_end"] for replica in replicas) - contract.flush_messages + 1)
+        flushed = max(flushed, min(replica.log_end for replica in replicas) - contract.flush_messages + 1)
     return flushed

@@ -21,10 +21,10 @@ def shown_undecided(given: Prepared) -> list[dict[str, int]]:
     """For each bundle, by "topic/partition": how many records of aborted transactions read_uncommitted groups
     received."""
     rows = [
-        (n, reader["name"])
+        (n, reader.name)
         for n, case in enumerate(given.cases)
-        for reader in case.scenario.get("readers") or []
-        if reader.get("group") and reader.get("isolation") == _UNCOMMITTED
+        for reader in case.scenario.readers or ()
+        if reader.group and reader.isolation == _UNCOMMITTED
     ]
     found: list[dict[str, int]] = [{} for _ in given.cases]
     if not rows:

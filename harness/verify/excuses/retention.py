@@ -73,9 +73,9 @@ def deleting_settings(case: Case, topic: str) -> tuple[str, ...]:
     contract = case.contract.topics.get(topic)
     if contract is None:
         return ()
-    ended_ns = case.run.get("ended_ns") or case.run.get("started_ns") or 0
+    ended_ns = case.run.ended_ns or case.run.started_ns or 0
     limits = limits_of(case, topic, ended_ns)
-    started_ms = (case.run.get("started_ns") or 0) // 10**6
+    started_ms = (case.run.started_ns or 0) // 10**6
     if contract.timestamp_type != APPEND_TIME:  # records may bear times before the run
         started_ms -= max((producer.backdated_ms for producer in case.contract.producers.values()), default=0)
     by_time = limits.young_ms is not None and limits.young_ms >= started_ms

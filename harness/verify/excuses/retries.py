@@ -20,7 +20,6 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.steps import facts_of
 from harness.verify.engine.tables import BUNDLE, PLACE, UNBOUNDED, frame
 from harness.verify.excuses.clauses import clauses
 
@@ -80,7 +79,7 @@ def _in_order(producer: ProducerContract) -> bool:
 def _disturbed(case: Case) -> Iterator[tuple[int, int]]:
     """Times in which answers may have been lost; without an end if a fault was never healed."""
     for step in case.steps:
-        changed = any(fact.kind not in OBSERVED for fact in facts_of(step))
-        if step["started_ns"] is not None and changed:
-            ended_ns = step["healed_ns"] or step["ended_ns"]
-            yield step["started_ns"], UNBOUNDED if ended_ns is None else ended_ns + _AFTERMATH_NS
+        changed = any(fact.kind not in OBSERVED for fact in step.facts)
+        if step.started_ns is not None and changed:
+            ended_ns = step.healed_ns or step.ended_ns
+            yield step.started_ns, UNBOUNDED if ended_ns is None else ended_ns + _AFTERMATH_NS

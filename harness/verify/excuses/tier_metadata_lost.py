@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from harness.model.contract.internal_topics import ORPHANED_OF, TIER_METADATA, InternalContract, metadata_partition
+from harness.model.documents.steps import TieredSeen
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
 from harness.verify.checks.read_from import DENIED
 from harness.verify.checks.tier_seam import OBJECTS, uncovered
 from harness.verify.checks.tier_state import STARTED, Partition, Row, Tier, last_look, lineage_of, tiers_of
-from harness.verify.engine.case import Case, Place, place_of
+from harness.verify.engine.case import Case, Place
 from harness.verify.engine.prepared import Prepared
 from harness.verify.excuses.clauses import clauses
 from harness.verify.excuses.config_history import in_force
@@ -59,13 +60,11 @@ def gaps_excused(case: Case, tier: Tier, findings: Sequence[Finding]) -> list[Fi
 def holes(case: Case, spans: Sequence[Orphaned]) -> Iterator[Doubt]:
     """Doubts about holes in a drain that are not excused completely: no reader returned these offsets."""
     for read in case.reads:
-        for hole in read.get("holes") or []:
-            low, high = hole["from_offset"], hole["to_offset"]
-            if not _within([span for span in spans if span.place == place_of(read)], low, high):
-                where = f"offsets {low} to {high - 1} of {read['topic']}/{read['partition']}"
-                yield Doubt(
-                    DoubtName.HOLE, f"{where} could not be read as {read['isolation']}, and no excuse covers them"
-                )
+        for hole in read.holes or ():
+            low, high = hole.from_offset, hole.to_offset
+            if not _within([span for span in spans if span.place == read.place], low, high):
+                where = f"offsets {low} to {high - 1} of {read.topic}/{read.partition}"
+                yield Doubt(DoubtName.HOLE, f"{where} could not be read as {read.isolation}, and no excuse covers them")
 
 
 def _gap_excused(finding: Finding, spans: Sequence[Orphaned]) -> Finding:
@@ -143,8 +142,8 @@ def _metadata_partition_of(case: Case, place: Place) -> int | None:
 
 def _seen_below(case: Case, place: Place, by_ns: int) -> int:
     """Offset up to which brokers had reported the place as tiered by that time."""
-    seen = [event for event, _ in case.events("tiered_seen") if event["at_ns"] <= by_ns]
-    return max((e["below"] for e in seen if (e["topic"], e["partition"]) == (place[0], place[2])), default=0)
+    seen = [event for event, _ in case.events(TieredSeen) if event.at_ns <= by_ns]
+    return max((e.below for e in seen if (e.topic, e.partition) == (place[0], place[2])), default=0)
 
 
 def _unclaimed(partition: Partition, known_ns: int) -> Iterator[tuple[int, int]]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.documents.steps import ObjectsDeleted, Step
 from harness.model.finding import Finding, Kind
 from harness.model.scenario.tier_rules import BY_HAND
 from harness.verify.checks.tier_seam import ABSENT, name_of, uncovered
@@ -51,7 +52,7 @@ def deleted_clauses(given: Prepared) -> list[tuple[Any, ...]]:
 def absence_excused(case: Case, findings: Sequence[Finding]) -> list[Finding]:
     """The findings about the seam; those that only report such an object as missing are excused."""
     why = {
-        (event["topic"], event["partition"], name_of(event["base_offset"], event["segment_id"])): _why(event, step)
+        (event.topic, event.partition, name_of(event.base_offset, event.segment_id)): _why(event, step)
         for event, step in _events(case)
     }
     return [_absence_excused(finding, why) for finding in findings]
@@ -77,11 +78,11 @@ def deleted(case: Case, tier: Tier) -> Iterator[Orphaned]:
     just before the deletion and at the end, of copies without a log object, and in no other existing copy."""
     for event, step in _events(case):
         for place, partition in sorted(tier.partitions.items()):
-            segment = partition.segments.get(event["segment_id"])
-            if (place[0], place[2]) != (event["topic"], event["partition"]) or segment is None:
+            segment = partition.segments.get(event.segment_id)
+            if (place[0], place[2]) != (event.topic, event.partition) or segment is None:
                 continue
             for low, high in _lost_ranges(segment, partition, event):
-                yield Orphaned(place, low, high, event["at_ns"], _why(event, step))
+                yield Orphaned(place, low, high, event.at_ns, _why(event, step))
 
 
 def _unanswerable_times(case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
@@ -94,18 +95,18 @@ def _unanswerable_times(case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
         yield *span.place, after_ms, until_ms
 
 
-def _events(case: Case) -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+def _events(case: Case) -> Iterator[tuple[ObjectsDeleted, Step]]:
     """Deletions by declared steps, of tiered topics."""
-    for event, step in case.events("objects_deleted"):
-        topic = case.contract.topics.get(event["topic"])
-        if topic is not None and topic.tiered and step["name"] in case.contract.object_deletions:
+    for event, step in case.events(ObjectsDeleted):
+        topic = case.contract.topics.get(event.topic)
+        if topic is not None and topic.tiered and step.name in case.contract.object_deletions:
             yield event, step
 
 
-def _why(event: Mapping[str, Any], step: Mapping[str, Any]) -> str:
-    where = f"{event['topic']}/{event['partition']}"
-    span = f"offsets {event['base_offset']} to {event['last_offset']}"
-    return f"{BY_HAND}: the step {step['name']} deleted the copy of {span} of {where}, and Kafka does not copy it again"
+def _why(event: ObjectsDeleted, step: Step) -> str:
+    where = f"{event.topic}/{event.partition}"
+    span = f"offsets {event.base_offset} to {event.last_offset}"
+    return f"{BY_HAND}: the step {step.name} deleted the copy of {span} of {where}, and Kafka does not copy it again"
 
 
 def _absence_excused(finding: Finding, why: Mapping[tuple[str, int, str], str]) -> Finding:
@@ -115,7 +116,7 @@ def _absence_excused(finding: Finding, why: Mapping[tuple[str, int, str], str]) 
     return replace(finding, excused_by=why[here]) if absent and here in why else finding
 
 
-def _lost_ranges(segment: Segment, partition: Partition, event: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
+def _lost_ranges(segment: Segment, partition: Partition, event: ObjectsDeleted) -> Iterator[tuple[int, int]]:
     """Ranges [low, high) of one deleted copy that nothing else has."""
     lineages = {lineage_of(row["epochs"]) for row in last_look(partition.replicas)}
     if segment.base_offset is None or segment.finished_ms is None or _log_exists(segment, partition):
@@ -123,10 +124,10 @@ def _lost_ranges(segment: Segment, partition: Partition, event: Mapping[str, Any
     if not lineages or () in lineages:
         return  # which offsets that replica shares with a copy is unknown
     begins = min(row["local_log_start"] for row in last_look(partition.replicas))
-    low = max(segment.base_offset, event["base_offset"])
-    high = min(segment.end_offset or 0, event["last_offset"]) + 1
+    low = max(segment.base_offset, event.base_offset)
+    high = min(segment.end_offset or 0, event.last_offset) + 1
     others = [s for s in partition.segments.values() if s.copied and _log_exists(s, partition)]
-    spans = [(low, min(high, event["local_start"], begins))]
+    spans = [(low, min(high, event.local_start, begins))]
     for lineage in sorted(lineages):
         spans = [gap for one in spans for gap in uncovered(others, lineage, *one)]
     yield from spans

@@ -9,6 +9,7 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from harness.model.documents.steps import TopicDeleted
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
 from harness.verify.engine.case import Case
@@ -21,8 +22,8 @@ _TOPIC: Final = [BUNDLE, "topic", "topic_id"]
 def deleted(case: Case) -> dict[tuple[str, str], int]:
     """(topic, topic id) -> when the deletion was requested, for topics that a declared step deleted."""
     permitted = set(case.contract.deletions)
-    events = [event for event, step in case.events("topic_deleted") if step["name"] in permitted]
-    return {(event["topic"], event["topic_id"]): event["at_ns"] for event in events}
+    events = [event for event, step in case.events(TopicDeleted) if step.name in permitted]
+    return {(event.topic, event.topic_id): event.at_ns for event in events}
 
 
 def with_deletions(rows: DataFrame, spark: SparkSession, cases: Sequence[Case]) -> DataFrame:

@@ -21,17 +21,20 @@ import pyarrow.parquet as pq
 from harness.evidence.parts import write_parquet
 from harness.evidence.writer import BundleWriter
 from harness.model.contract.contract import SENTINEL
+from harness.model.documents.reads import Read
+from harness.model.documents.record import Isolation
 from harness.model.place import Place
 from harness.model.scenario.scenario import Producer
 from harness.model.secured import producer_name
 from harness.workload.access import Access
 from harness.workload.consumers.live_readers import ReadContext
-from harness.workload.drain.replica_reads import Copy, CopyReader, Read, ReadTimeouts
+from harness.workload.drain.replica_reads import Copy, CopyReader, ReadProgress, ReadTimeouts
 from harness.workload.meters import Meters
 from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Target
 from harness.workload.producers.streams import Numbers
 
-COMMITTED, UNCOMMITTED = "read_committed", "read_uncommitted"
+COMMITTED: Final = "read_committed"
+UNCOMMITTED: Final = "read_uncommitted"
 PROTOCOL_S: Final = 5.0
 SENTINEL_DEADLINE_S: Final = 30.0
 _PARALLEL_READS: Final = 3
@@ -55,10 +58,8 @@ class DrainPlan:
     access: Access = field(default_factory=Access)
 
 
-def drain(
-    plan: DrainPlan, bundle: BundleWriter, numbers: Numbers, progress: Callable[[str], None]
-) -> list[dict[str, Any]]:
-    """Writes the sentinels, reads every copy, and returns the rows of reads.json.
+def drain(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers, progress: Callable[[str], None]) -> list[Read]:
+    """Writes the sentinels, reads every copy, and returns what reads.json has.
 
     Reads that failed, or met a gap in the log, are repeated.
     """
@@ -81,22 +82,22 @@ def drain(
         now = _rows_of(reads)
         again = {read: places for read in reads if (places := _unsettled(read, rows))}
         rows |= now
-    return [row.as_row() for row in rows.values()]
+    return [row.record() for row in rows.values()]
 
 
-def _unsettled(read: CopyReader, before: Mapping[tuple[int | None, str, Place], Read]) -> list[Place]:
+def _unsettled(read: CopyReader, before: Mapping[tuple[int | None, str, Place], ReadProgress]) -> list[Place]:
     """Partitions to read once more: not those that ended at the same offset, or with the same gaps, as before."""
     unsure = read.unsure()
     return [p for p in unsure if not _same_end(read.reads[p], before[read.broker, read.isolation, p])]
 
 
-def _same_end(read: Read, before: Read) -> bool:
+def _same_end(read: ReadProgress, before: ReadProgress) -> bool:
     if read.reached:
         return read.holes == before.holes
     return 0 <= read.position < read.target and read.position == before.position
 
 
-def _rows_of(reads: Sequence[CopyReader]) -> dict[tuple[int | None, str, Place], Read]:
+def _rows_of(reads: Sequence[CopyReader]) -> dict[tuple[int | None, str, Place], ReadProgress]:
     """Rows by copy, so that a later attempt replaces an earlier one."""
     return {(read.broker, read.isolation, place): row for read in reads for place, row in read.reads.items()}
 
@@ -116,7 +117,7 @@ def _run_all(reads: Sequence[CopyReader], bundle: BundleWriter, parallel: int = 
 def _reads_of(plan: DrainPlan, sentinels: Mapping[Place, int]) -> list[CopyReader]:
     brokers = sorted({broker for copy in plan.copies for broker in copy.logs})
     ended = [c for c in plan.copies if plan.transactional is None or c.topic in plan.transactional]
-    copies = {COMMITTED: plan.copies, UNCOMMITTED: ended}
+    copies: dict[Isolation, Sequence[Copy]] = {COMMITTED: plan.copies, UNCOMMITTED: ended}
     leaders = [_reader(plan, plan.copies, sentinels, None, isolation) for isolation in copies]
     followers = [
         _reader(plan, copies[isolation], sentinels, broker, isolation) for broker in brokers for isolation in copies
@@ -172,7 +173,7 @@ def _reader(
     copies: Sequence[Copy],
     sentinels: Mapping[Place, int],
     broker: int | None,
-    isolation: str,
+    isolation: Isolation,
     *,
     attempt: int = 0,
 ) -> CopyReader:

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import pyarrow.parquet as pq
 
+from harness.model.documents.reads import Read
 from harness.model.place import Place
 from harness.model.scenario.scenario import Scenario
 
@@ -49,17 +50,17 @@ class Logs:
         return any(low <= offset < high for low, high in self.holes.get(place, ()))
 
 
-def logs_of(reads: Iterable[Mapping[str, Any]]) -> Logs:
-    """The logs, from the drain's rows of reads.json."""
-    drained = [row for row in reads if row["kind"] == "drain"]
+def logs_of(reads: Iterable[Read]) -> Logs:
+    """The logs, from the drain's reads."""
+    drained = [read for read in reads if read.kind == "drain"]
     return Logs(
-        starts={_place(row): row["start"] for row in drained},
-        leaders={_place(row): row["replica"] for row in drained},
-        positions={(_place(row), row["isolation"]): row["position"] for row in drained},
+        starts={(read.topic, read.partition): read.start for read in drained},
+        leaders={(read.topic, read.partition): read.replica for read in drained if read.replica is not None},
+        positions={((read.topic, read.partition), read.isolation): read.position for read in drained},
         holes={
-            _place(row): [(hole["from_offset"], hole["to_offset"]) for hole in row["holes"]]
-            for row in drained
-            if row.get("holes")
+            (read.topic, read.partition): [(hole.from_offset, hole.to_offset) for hole in read.holes]
+            for read in drained
+            if read.holes
         },
     )
 
@@ -124,7 +125,3 @@ def _times(bundle: Path) -> dict[Place, list[tuple[int, int]]]:
             if row["offset"] is not None:
                 found[row["topic"], row["partition"]].append((row["time_ms"], row["offset"]))
     return found
-
-
-def _place(row: Mapping[str, Any]) -> Place:
-    return row["topic"], row["partition"]

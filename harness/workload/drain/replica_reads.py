@@ -11,12 +11,14 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from harness.evidence.writer import TableWriter
+from harness.model.documents.reads import OffsetGap, Read, ReadKind
+from harness.model.documents.record import Isolation
 from harness.model.place import Place
 from harness.workload.consumers.live_readers import (
     EOF,
@@ -61,15 +63,15 @@ class Copy:
 
 
 @dataclass(slots=True, kw_only=True)
-class Read:
-    """The read of one partition by one reader: a row of reads.json. `target` and `position` are next offsets.
+class ReadProgress:
+    """The read of one partition by one reader so far. `target` and `position` are next offsets.
 
     `holes`: gaps in the log as (first, last + 1) offsets.
     """
 
     reader: str
-    kind: str
-    isolation: str
+    kind: ReadKind
+    isolation: Isolation
     replica: int
     topic: str
     topic_id: str
@@ -92,11 +94,25 @@ class Read:
         """Whether it was read to the target, and from the wanted replica."""
         return self.stuck_reason is None and self.position >= self.target
 
-    def as_row(self) -> dict[str, Any]:
-        """The row of reads.json, in plain JSON types."""
-        row = {column.name: getattr(self, column.name) for column in fields(self)}
-        holes = [{"from_offset": low, "to_offset": high} for low, high in self.holes]
-        return row | {"served_by": sorted(self.served_by), "reached": self.reached, "holes": holes}
+    def record(self) -> Read:
+        """The read as reads.json has it."""
+        return Read(
+            reader=self.reader,
+            kind=self.kind,
+            isolation=self.isolation,
+            replica=self.replica,
+            topic=self.topic,
+            topic_id=self.topic_id,
+            partition=self.partition,
+            start=self.start,
+            target=self.target,
+            position=self.position,
+            reached=self.reached,
+            stuck_reason=self.stuck_reason,
+            holes=tuple(OffsetGap(from_offset=low, to_offset=high) for low, high in self.holes),
+            served_by=tuple(sorted(self.served_by)),
+            sentinel_offset=self.sentinel_offset,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +132,7 @@ class CopyReader:
         copies: Sequence[Copy],
         sentinels: Mapping[Place, int],
         *,
-        isolation: str,
+        isolation: Isolation,
         broker: int | None,
         timeouts: ReadTimeouts,
         attempt: int = 0,
@@ -177,16 +193,16 @@ class CopyReader:
         """Partitions to read again: those that failed, and those with a gap, which may have been temporary."""
         return [*self.failed(), *(place for place, read in self.reads.items() if read.reached and read.holes)]
 
-    def _misserved(self, read: Read) -> bool:
+    def _misserved(self, read: ReadProgress) -> bool:
         return self.broker is not None and read.served_by != {self.broker}
 
     @property
-    def _kind(self) -> str:
+    def _kind(self) -> ReadKind:
         return "drain" if self.broker is None else "replica"
 
-    def _read_of(self, copy: Copy, sentinel: int | None) -> Read:
+    def _read_of(self, copy: Copy, sentinel: int | None) -> ReadProgress:
         broker = copy.leader if self.broker is None else self.broker
-        return Read(
+        return ReadProgress(
             reader=self.name,
             kind=self._kind,
             isolation=self.isolation,
@@ -254,7 +270,7 @@ class CopyReader:
         for read in self.reads.values():
             read.served_by.clear()
 
-    def _jumped(self, event: Message) -> Read | None:
+    def _jumped(self, event: Message) -> ReadProgress | None:
         """The read that the event is about, if it reports that the position is no longer in the log."""
         error, topic = event.error(), event.topic()
         assert error is not None
@@ -262,7 +278,7 @@ class CopyReader:
             raise KafkaException(error)
         return self.reads[topic, int(event.partition() or 0)] if topic is not None and error.name() in JUMPS else None
 
-    def _follow_log_start(self, consumer: Consumer, read: Read) -> None:
+    def _follow_log_start(self, consumer: Consumer, read: ReadProgress) -> None:
         """Moves the read to the new log start, if retention has moved it: otherwise the leader never redirects it."""
         with suppress(KafkaException):  # no answer from the leader now; the same event comes again
             marks = consumer.get_watermark_offsets(TopicPartition(*read.place), timeout=_LOG_START_S)
@@ -314,7 +330,7 @@ class CopyReader:
             return False
         return self._advance(read, int(event.offset() or 0))
 
-    def _on_unreadable(self, consumer: Consumer, observer: Observer, read: Read, offset: int) -> None:
+    def _on_unreadable(self, consumer: Consumer, observer: Observer, read: ReadProgress, offset: int) -> None:
         """Handles a leader that cannot read an offset. It is a gap if the read is at that offset and no part of the log
         starts there; a part that starts there exists and cannot be read, which is no gap."""
         if read.place in self._skipping or offset != max(read.position, read.start):
@@ -324,7 +340,7 @@ class CopyReader:
         if (start := self._gaps.next_start(read.place, offset)) is not None:
             self._skip_gap(consumer, observer, read, start)
 
-    def _advance(self, read: Read, offset: int) -> bool:
+    def _advance(self, read: ReadProgress, offset: int) -> bool:
         """Moves the position. False if it was there before. Only now, with an offset after it, a gap is recorded."""
         if offset <= read.position:
             return False
@@ -333,7 +349,7 @@ class CopyReader:
         read.position = offset
         return True
 
-    def _skip_gap(self, consumer: Consumer, observer: Observer, read: Read, start: int) -> None:
+    def _skip_gap(self, consumer: Consumer, observer: Observer, read: ReadProgress, start: int) -> None:
         """Continues after a gap in the leader's copy. The read of a follower ends here, since the leader would answer
         it; the next attempt starts after the gap."""
         if self.broker is not None:
@@ -344,7 +360,7 @@ class CopyReader:
         self._skipping[read.place] = max(read.position, read.start), start
         begin_at(consumer, read.place, start)
 
-    def _give_up(self, missing: list[Read], why: str) -> None:
+    def _give_up(self, missing: list[ReadProgress], why: str) -> None:
         for read in missing:
             read.stuck_reason = read.stuck_reason or (
                 f"{read.topic}[{read.partition}] is stuck at offset {read.position} of {read.target} "

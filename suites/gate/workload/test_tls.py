@@ -40,10 +40,10 @@ READERS = (
 
 def test_every_listener_for_records_refuses_plaintext_and_a_wrong_password(cluster: Cluster) -> None:
     rows = look(cluster)
-    assert [row["broker"] for row in rows] == [1, 2, 3] * 2
-    assert {row["tls"] for row in rows} <= {"TLSv1.3", "TLSv1.2"}
-    assert {row["plaintext"] for row in rows} == {row["wrong_password"] for row in rows} == {REFUSED}
-    assert all("invalid credentials" in row["said"][1] for row in rows)
+    assert [row.broker for row in rows] == [1, 2, 3] * 2
+    assert {row.tls for row in rows} <= {"TLSv1.3", "TLSv1.2"}
+    assert {row.plaintext for row in rows} == {row.wrong_password for row in rows} == {REFUSED}
+    assert all("invalid credentials" in (row.said or ())[1] for row in rows)
 
 
 def test_observers_have_a_listener_that_is_plain(cluster: Cluster) -> None:
@@ -71,8 +71,8 @@ def test_all_records_are_written_and_read_over_tls_also_after_the_death_of_a_bro
     bundle = BundleWriter(tmp_path / "drained")
     reads = drain(plan, bundle, load.numbers, print)  # type: ignore[attr-defined]
     bundle.close()
-    assert [row for row in reads if not row["reached"]] == []
-    drained = [*{row["reader"] for row in reads}, "producer sentinel"]
+    assert [row for row in reads if not row.reached] == []
+    drained = [*{row.reader for row in reads}, "producer sentinel"]
     assert unproven(evidence(look(cluster), access.traffic), cluster.brokers, drained) == []
     lived = load._access.traffic  # type: ignore[attr-defined]
     assert (

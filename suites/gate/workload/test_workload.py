@@ -20,6 +20,7 @@ from harness.kafka.admin.client import AdminView
 from harness.kafka.release.cache import default_cache
 from harness.kafka.release.release import resolve
 from harness.model.clock import now_ns
+from harness.model.documents.reads import Read
 from harness.model.scenario.scenario import ClusterShape, Producer, Reader, Scenario, Topic, Transactions
 from harness.model.waiting import wait_for
 from harness.run.broker_state import copies_of
@@ -57,7 +58,7 @@ class Play:
     def __init__(self, cluster: Cluster, admin: AdminView, path: Path) -> None:
         self.cluster, self.admin = cluster, admin
         self.bundle = BundleWriter(path)
-        self.reads: list[dict[str, Any]] = []
+        self.reads: list[Read] = []
 
     def start(self, topics: list[Topic], producers: list[Producer], readers: list[Reader]) -> Load:
         self.topics = [topic.name for topic in topics]
@@ -138,11 +139,11 @@ def assert_sessions_only_move_on(observations: pa.Table) -> None:
 
 
 def assert_every_copy_was_read(play: Play) -> None:
-    assert [row for row in play.reads if not row["reached"]] == []
-    copies = {(r["topic"], r["partition"], r["replica"], r["isolation"]) for r in play.reads}
-    partitions = {(r["topic"], r["partition"]) for r in play.reads}
+    assert [row for row in play.reads if not row.reached] == []
+    copies = {(r.topic, r.partition, r.replica, r.isolation) for r in play.reads}
+    partitions = {(r.topic, r.partition) for r in play.reads}
     assert len(copies) == len(play.reads) == len(partitions) * 3 * 2
-    assert [row for row in play.reads if row["served_by"] != [row["replica"]]] == []
+    assert [row for row in play.reads if row.served_by != (row.replica,)] == []
 
 
 def test_acked_records_come_back_from_every_copy(play: Play, topic: Callable[..., Topic]) -> None:
@@ -247,7 +248,7 @@ def test_a_killed_leader_costs_retries_and_no_acked_record(
     everything = keys(by_reader(seen, "leader-uncommitted"))
     assert keys(acked(ledger)) - everything == set()
     assert everything - keys(ledger) == set()
-    assert {r["reader"] for r in play.reads if r["kind"] == "replica"} >= {"replica-1-uncommitted"}
+    assert {r.reader for r in play.reads if r.kind == "replica"} >= {"replica-1-uncommitted"}
     assert_sessions_only_move_on(seen)
 
 
@@ -333,4 +334,4 @@ def test_a_reader_below_the_log_start_begins_a_new_session(
         assert rows["offset"].to_pylist()[-1] >= end
         assert len(pc.unique(rows["session"])) == 2
     assert len(load.notes()) == 2
-    assert {row["start"] for row in play.reads} == {end}
+    assert {row.start for row in play.reads} == {end}

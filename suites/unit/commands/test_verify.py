@@ -37,7 +37,7 @@ def _plain(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def fake_judge(monkeypatch: pytest.MonkeyPatch, status: Status) -> None:
     def judge(bundles: list[Any], master: str | None, progress: Any) -> list[Verdict]:
-        verdicts = [verdict(b.document("scenario")["name"], status, *([lost()] if status else [])) for b in bundles]
+        verdicts = [verdict(b.documents.scenario.name or "", status, *([lost()] if status else [])) for b in bundles]
         for bundle, given in zip(bundles, verdicts, strict=True):
             judged(bundle.path, given)
         return verdicts

@@ -18,7 +18,7 @@ import pytest
 from harness.evidence import Bundle, BundleWriter, seal
 from harness.evidence.forms import FORMS
 from harness.evidence.seal import seal_directory
-from harness.evidence.shapes import Kinds, Many, Members
+from harness.evidence.shapes import Many
 from harness.model.contract.contract import (
     Change,
     Contract,
@@ -50,8 +50,8 @@ def sealed(example: Path) -> Path:
 def test_the_example_of_the_format_opens(sealed: Path) -> None:
     bundle = Bundle.open(sealed)
     assert bundle.complete
-    assert bundle.document("manifest")["sealed_by"] == "hand"
-    assert bundle.document("run.json") == bundle.document("run")
+    assert bundle.manifest["sealed_by"] == "hand"
+    assert [read.position for read in bundle.documents.reads] == [3]
     ledger = pq.read_table(bundle.table_files("ledger")[0]).to_pylist()
     assert [(row["seq"], row["offset"], row["error"]) for row in ledger] == [(0, 0, None), (1, 1, None), (2, 2, None)]
     assert [file.name for file in bundle.table_files("reservations")] == ["app.jsonl"]
@@ -73,13 +73,6 @@ def test_the_format_documents_every_key_of_every_document() -> None:
 def _keys(shape: Any) -> Iterator[str]:
     if isinstance(shape, Many):
         yield from _keys(shape.shape)
-    elif isinstance(shape, Members):
-        for one in shape.shapes:
-            yield from _keys(one)
-    elif isinstance(shape, Kinds):
-        yield from shape.shapes
-        for of_kind in shape.shapes.values():
-            yield from _keys(of_kind)
     elif isinstance(shape, list):
         yield from _keys(shape[0])
     elif isinstance(shape, Mapping):
@@ -362,7 +355,7 @@ def test_files_that_are_no_evidence_are_ignored(example: Path) -> None:
     (example / "logs" / "node" / "server.log").write_text("x")
     for name in ("findings.parquet", "junit.xml"):
         (example / name).write_bytes(b"x")
-    names = seal_directory(example).document("manifest")["files"].keys()
+    names = seal_directory(example).manifest["files"].keys()
     assert [name for name in names if "._" in name or "log" in name] == ["logs/node/server.log"]
     assert len(Bundle.open(example).table_files("ledger")) == 1
 
@@ -390,8 +383,8 @@ def test_sealing_again_marks_the_edit_keeps_the_release_and_drops_the_old_verdic
     (folder / "verdict.json").write_text("{}")
     _rewrite(folder / "run.json", lambda t: t.replace('"finished": true', '"finished": false'))
     bundle = seal_directory(folder)
-    assert bundle.document("manifest")["sealed_by"] == "hand"
-    assert bundle.document("manifest")["release"] == release
+    assert bundle.manifest["sealed_by"] == "hand"
+    assert bundle.manifest["release"] == release
     assert not (folder / "verdict.json").exists()
     assert not bundle.complete
 
@@ -477,8 +470,8 @@ def test_a_run_that_died_opens_when_asked_for(tmp_path: Path) -> None:
     bundle = Bundle.open(tmp_path, allow_unfinished=True)
     assert not bundle.complete
     assert bundle.table_files("ledger") == []
-    assert bundle.document("steps") == []
-    assert bundle.document("reads") == []
+    assert bundle.documents.steps == ()
+    assert bundle.documents.reads == ()
 
 
 def test_a_sealed_bundle_of_a_run_that_died_may_lack_later_documents(example: Path) -> None:
@@ -486,7 +479,7 @@ def test_a_sealed_bundle_of_a_run_that_died_may_lack_later_documents(example: Pa
     (example / "reads.json").unlink()
     bundle = seal_directory(example)
     assert not bundle.complete
-    assert bundle.document("reads") == []
+    assert bundle.documents.reads == ()
 
 
 def test_files_that_the_judge_writes_do_not_break_the_seal(sealed: Path) -> None:

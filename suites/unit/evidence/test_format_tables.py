@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.evidence.format_tables import BLOCKS, keys_of, markers, render
-from harness.evidence.shapes import Kinds, Many
+from harness.evidence.shapes import Many
 from harness.model.schemas import FINDINGS, TABLE_COLUMNS
 from suites.unit.evidence_examples import FORMAT
 
@@ -31,12 +31,9 @@ def test_keys_are_shown_where_they_are() -> None:
         "a": "int",
         "b?": [{"c": "string?", "d?": "bool"}],
         "e": Many({"f": "int"}),
-        "g": [Kinds("kind", {"x": {"h": "int"}, "y": {"h": "int"}, "z": {"i?": "int"}})],
     }
     assert list(keys_of(shape)) == [
-        ("the document", "`a`, `e`, `g`", "`b`"),
+        ("the document", "`a`, `e`", "`b`"),
         ("b[]", "`c` (or null)", "`d`"),
         ("e.*", "`f`", ""),
-        ("g[] of kind `x`, `y`", "`kind`, `h`", ""),
-        ("g[] of kind `z`", "`kind`", "`i`"),
     ]

@@ -81,7 +81,10 @@ def test_only_librdkafka_is_an_excuse(spark: SparkSession) -> None:
 
 def read_by(client: str, built: Built, *producers: dict[str, str]) -> Built:
     """A reader of this client, beside these producers."""
-    built.scenario |= {"producers": [*producers], "readers": [{"name": "r", "client": client}]}
+    built.scenario |= {
+        "producers": [{"topics": [], **producer} for producer in producers],
+        "readers": [{"name": "r", "client": client}],
+    }
     return built
 
 

@@ -55,7 +55,7 @@ def with_append_times(*at_ms: int, epoch: Mapping[int, int] | None = None, of: s
         at = row["base_offset"]
         more = {"timestamp_type": of, "leader_epoch": (epoch or {}).get(at, 0)}
         row |= more | {"max_timestamp_ms": START_NS // MS + at_ms[at]}
-    return built.event("clock", **event) if event else built
+    return built.event("clock", nodes=[1], **event) if event else built
 
 
 BACK: Final = (1000, 2000, 3000, 1500, 3001, 3002)

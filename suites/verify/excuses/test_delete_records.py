@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypedDict, cast
 
 import pytest
 
+from harness.evidence.parsing import parse
+from harness.model.documents.cluster import Snapshot
+from harness.model.documents.run import Run
+from harness.model.documents.steps import Event
 from harness.verify.excuses.delete_records import deleted_records_returned, returned, returned_by_design
-from suites.verify.judging import with_facts
+from suites.verify.judging import steps_of
 from suites.verify.metadata import Metadata
 
 S = 10**9
@@ -18,7 +23,15 @@ AT_NS = 100 * S  # when the deletion was acknowledged
 def step(do: str, *, from_s: int = 5, to_s: int = 6, nodes: tuple[int, ...] = (1,), **args: Any) -> dict[str, Any]:
     """A fault this long after the deletion, healed one second after its end."""
     times = {"started_ns": AT_NS + from_s * S, "ended_ns": AT_NS + to_s * S, "healed_ns": AT_NS + (to_s + 1) * S}
-    return {"do": do, "args": args, "resolved": {"nodes": list(nodes)}, "events": [], "is_fault": True, **times}
+    return {
+        "name": do,
+        "do": do,
+        "args": args,
+        "resolved": {"nodes": list(nodes)},
+        "events": [],
+        "is_fault": True,
+        **times,
+    }
 
 
 def killed(node: int, from_s: int, to_s: int) -> dict[str, Any]:
@@ -30,7 +43,7 @@ def killed(node: int, from_s: int, to_s: int) -> dict[str, Any]:
 def led(by: int, at_s: int, before: int = -1) -> dict[str, Any]:
     """The leader changed this long after the deletion."""
     change = {"kind": "leader_change", "topic": "t", "partition": 0, "at_ns": AT_NS + at_s * S}
-    return change | {"old_leader": before, "new_leader": by, "leader_epoch": 1}
+    return change | {"old_leader": before, "new_leader": by, "leader_epoch": 1, "clean": None}
 
 
 def case(
@@ -43,20 +56,22 @@ def case(
     **contract: Any,
 ) -> Any:
     """A run in which the records below 2 were deleted. At its end the log of broker 1 starts at 0."""
-    logs = [{"broker": broker, "log_start": start} for broker, start in (starts or {1: 0}).items()]
+    logs = [{"broker": broker, "log_start": start, "log_end": 9} for broker, start in (starts or {1: 0}).items()]
     place = {"topic": "t", "topic_id": "i", "partition": 0, "isr": isr, "replicas": replicas, "logs": logs}
-    place["leader"] = contract.get("leader", -1)
+    place |= {"leader": contract.get("leader", -1), "high_watermark": 9, "last_stable_offset": 9}
+    last = {"phase": "drained", "at_ns": AT_NS + 900 * S, "partitions": [place], "groups": []}
     deleted = {"kind": "delete_records", "topic": "t", "partition": 0, "at_ns": AT_NS, "before_offset": 2}
+    happened = parse(Path("steps.json"), [deleted, *events], tuple[Event, ...])
     topic = SimpleNamespace(unclean_election=contract.get("unclean", False))
     return cast(
         Any,
         SimpleNamespace(
-            steps=[with_facts(step) for step in steps],
+            steps=steps_of(steps),
             contract=SimpleNamespace(topics={"t": topic}, start_checkpoint_ms=contract.get("every_ms", 60_000)),
-            last_snapshot={"at_ns": AT_NS + 900 * S, "partitions": [place]},
+            last_snapshot=parse(Path("cluster.json"), last, Snapshot),
             history=metadata and metadata.history(),
-            run={},
-            events=lambda kind: [(event, {}) for event in (deleted, *events) if event["kind"] == kind],
+            run=Run(finished=True),
+            events=lambda kind: [(event, None) for event in happened if isinstance(event, kind)],
         ),
     )
 

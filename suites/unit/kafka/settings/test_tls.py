@@ -16,11 +16,13 @@ from harness.clusters.containers.subnets import Subnets
 from harness.clusters.nodes.security import Security
 from harness.clusters.processes.addresses import Addresses
 from harness.evidence import BundleWriter
+from harness.evidence.parsing import parse
 from harness.faults.steps.registry import check_steps
 from harness.kafka.release.release import Release
 from harness.kafka.settings.image_variables import variable_of
 from harness.kafka.settings.node_settings import Node, node_properties
 from harness.kafka.settings.tls import Authority, Stores
+from harness.model.documents.run import Secured
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape, Producer, Reader, Scenario
 from harness.model.scenario.toml import from_plain
@@ -211,7 +213,8 @@ SAID = "the listener h:1 of broker 1 did not refuse a request without TLS"
 def secured(**more: Any) -> dict[str, Any]:
     row = {"broker": 1, "address": "h:1", "tls": "TLSv1.3", "cipher": "c"}
     row |= {"plaintext": "refused", "wrong_password": "refused"} | more
-    return {"listeners": [row], "clients": {"p": {"sasl_ssl": 9}, "r": {"sasl_ssl": 9, "plaintext": 0}}}
+    names = {"protocol": "SASL_SSL", "between_brokers": "SSL"}
+    return names | {"listeners": [row], "clients": {"p": {"sasl_ssl": 9}, "r": {"sasl_ssl": 9, "plaintext": 0}}}
 
 
 @pytest.mark.parametrize(
@@ -241,7 +244,8 @@ def secured(**more: Any) -> dict[str, Any]:
     ],
 )
 def test_the_proof_that_records_were_sent_by_tls(reported: dict[str, Any] | None, said: list[str]) -> None:
-    assert unproven(reported, [1], ["p", "r"]) == said
+    proof = None if reported is None else parse(Path("run.json"), reported, Secured)
+    assert unproven(proof, [1], ["p", "r"]) == said
 
 
 def test_a_listener_that_does_not_answer_is_not_proof(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow.dataset as ds
 import pytest
 
 from harness.evidence.writer import BundleWriter, TableWriter
+from harness.model.documents.reads import OffsetGap, Read
 from harness.workload.drain import drain as draining
 from harness.workload.drain.drain import DrainPlan, drain
 from harness.workload.drain.replica_reads import Copy, CopyReader
@@ -74,9 +74,9 @@ class Cluster:
         observations.close()
 
 
-def drained(bundle: BundleWriter) -> dict[tuple[int, str, int], dict[str, Any]]:
+def drained(bundle: BundleWriter) -> dict[tuple[int | None, str, int], Read]:
     rows = drain(PLAN, bundle, Numbers(), lambda _: None)
-    return {(row["replica"], row["isolation"].removeprefix("read_"), row["partition"]): row for row in rows}
+    return {(row.replica, row.isolation.removeprefix("read_"), row.partition): row for row in rows}
 
 
 def test_a_failed_read_is_repeated_until_it_succeeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,16 +89,16 @@ def test_a_failed_read_is_repeated_until_it_succeeds(tmp_path: Path, monkeypatch
     ]
     assert cluster.tries[3:] == [("replica-2-committed-again1", [0]), ("replica-2-committed-again2", [0])]
     assert len(rows) == 6
-    assert all(row["reached"] for row in rows.values())
-    assert rows[2, "committed", 0]["reader"] == "replica-2-committed-again2"
-    assert rows[2, "committed", 1]["reader"] == "replica-2-committed"
+    assert all(row.reached for row in rows.values())
+    assert rows[2, "committed", 0].reader == "replica-2-committed-again2"
+    assert rows[2, "committed", 1].reader == "replica-2-committed"
 
 
 def test_a_read_that_never_succeeds_ends_with_its_fifth_retry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(monkeypatch, leader_uncommitted=100)
     row = drained(BundleWriter(tmp_path))[1, "uncommitted", 0]
     assert [name for name, _ in cluster.tries[3:]] == [f"leader-uncommitted-again{n}" for n in (1, 2, 3, 4, 5)]
-    assert (row["reader"], row["reached"]) == ("leader-uncommitted-again5", False)
+    assert (row.reader, row.reached) == ("leader-uncommitted-again5", False)
 
 
 def test_a_read_that_stops_twice_at_the_same_offset_is_not_repeated(
@@ -107,7 +107,7 @@ def test_a_read_that_stops_twice_at_the_same_offset_is_not_repeated(
     cluster = Cluster(monkeypatch, gains=0, leader_committed=100, replica_2_committed=1)
     row = drained(BundleWriter(tmp_path))[1, "committed", 0]
     assert sorted(cluster.tries[3:]) == [("leader-committed-again1", [0]), ("replica-2-committed-again1", [0])]
-    assert (row["reader"], row["position"], row["reached"]) == ("leader-committed-again1", 4, False)
+    assert (row.reader, row.position, row.reached) == ("leader-committed-again1", 4, False)
 
 
 def test_a_retry_at_a_follower_starts_after_the_gap_of_its_leader(
@@ -123,7 +123,7 @@ def test_a_retry_at_a_follower_starts_after_the_gap_of_its_leader(
 
     monkeypatch.setattr(cluster, "serve", holed)
     rows = drain(PLAN, BundleWriter(tmp_path / "bundle"), Numbers(), lambda _: None)
-    starts = {(row["reader"], row["partition"]): row["start"] for row in rows}
+    starts = {(row.reader, row.partition): row.start for row in rows}
     assert starts["replica-2-committed-again1", 0] == 6
     assert starts["replica-2-committed", 1] == 0
     assert starts[AGAIN, 0] == 0
@@ -146,14 +146,14 @@ def test_a_read_with_a_gap_is_repeated_until_the_gap_is_the_same_or_missing(
     monkeypatch.setattr(cluster, "serve", holed)
     row = drained(BundleWriter(tmp_path))[1, "committed", 0]
     assert [name for name, _ in cluster.tries[3:]] == [f"{LEADER}-again{n + 1}" for n in range(tries)]
-    assert row["reached"]
-    assert row["holes"] == [{"from_offset": low, "to_offset": high} for low, high in met[-1]]
+    assert row.reached
+    assert row.holes == tuple(OffsetGap(from_offset=low, to_offset=high) for low, high in met[-1])
 
 
 def test_no_retry_begins_after_the_deadline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draining, "_RETRIES_DEADLINE_S", -1.0)
     cluster = Cluster(monkeypatch, leader_committed=1)
-    assert not drained(BundleWriter(tmp_path))[1, "committed", 0]["reached"]
+    assert not drained(BundleWriter(tmp_path))[1, "committed", 0].reached
     assert len(cluster.tries) == 3
 
 

@@ -10,8 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from msgspec import structs
 
 from harness.evidence.columns import arrow_schema
+from harness.model.documents.reads import OffsetGap, Read
 from harness.model.scenario.scenario import Reader, Scenario, Step
 from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.drain.probe_places import (
@@ -30,11 +32,24 @@ from harness.workload.drain.probe_places import (
 from harness.workload.drain.probes import END, ENOUGH, OUT_OF_RANGE, RECORDS, SILENT, Answer, Prober, ProbeTimeouts
 
 PLACE = ("t", 0)
-DRAIN = {"kind": "drain", "topic": "t", "partition": 0, "replica": 2, "start": 100}
+DRAIN = Read(
+    reader="leader",
+    kind="drain",
+    isolation="read_committed",
+    replica=2,
+    topic="t",
+    topic_id="T",
+    partition=0,
+    start=100,
+    target=1000,
+    position=1000,
+    reached=True,
+    stuck_reason=None,
+)
 READS = [
-    DRAIN | {"isolation": "read_committed", "position": 1000},
-    DRAIN | {"isolation": "read_uncommitted", "position": 1010},
-    DRAIN | {"kind": "replica", "isolation": "read_committed", "replica": 1, "start": 90, "position": 1000},
+    DRAIN,
+    structs.replace(DRAIN, isolation="read_uncommitted", position=1010),
+    structs.replace(DRAIN, kind="replica", replica=1, start=90),
 ]
 
 
@@ -72,7 +87,7 @@ def test_offsets_are_in_batches_at_segment_edges_at_timestamps_and_below_the_log
 
 
 def test_no_offset_is_in_a_gap(bundle: Path) -> None:
-    rows = [*READS[:2], READS[0] | {"holes": [{"from_offset": 101, "to_offset": 500}]}]
+    rows = [*READS[:2], structs.replace(DRAIN, holes=(OffsetGap(from_offset=101, to_offset=500),))]
     (asks,) = asks_of(logs_of(rows), bundle, Random(1)).values()
     assert [ask.offset for ask in asks if 101 <= ask.offset < 500 and ask.why != TIME] == []
     assert {ask.offset for ask in asks} >= {100, 500}

@@ -10,9 +10,10 @@ from typing import Any, cast
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
+from harness.model.documents.reads import OffsetGap
 from harness.workload.consumers.live_readers import ReadContext, serving_brokers
 from harness.workload.drain import offset_gaps
-from harness.workload.drain.replica_reads import Copy, CopyReader, Read, ReadTimeouts
+from harness.workload.drain.replica_reads import Copy, CopyReader, ReadProgress, ReadTimeouts
 from harness.workload.producers.recording_producer import Target
 
 COPY = Copy(topic="t", partition=0, leader=1, logs={1: (5, 40), 2: (5, 42), 3: (7, 40)})
@@ -31,7 +32,7 @@ def statistics(broker: int, received: int) -> str:
     return json.dumps({"topics": {"t": {"partitions": partitions}}})
 
 
-def read(**changes: Any) -> Read:
+def read(**changes: Any) -> ReadProgress:
     row = reader(2).reads[PLACE]
     for name, value in changes.items():
         setattr(row, name, value)
@@ -70,7 +71,7 @@ def test_a_replica_without_log_offsets_is_not_read() -> None:
     ],
 )
 def test_a_read_is_complete_at_its_target_without_a_stuck_reason(changes: dict[str, Any], reached: bool) -> None:
-    assert read(**changes).as_row()["reached"] is reached
+    assert read(**changes).record().reached is reached
 
 
 def test_statistics_name_the_serving_broker() -> None:
@@ -220,7 +221,7 @@ def test_after_a_gap_the_leaders_copy_is_read_from_the_next_start_that_exists(
 ) -> None:
     copy, assigned = read_with_gap(None, monkeypatch, jumps=2, comes_to=42)
     assert assigned == [20, 30]
-    assert copy.reads[PLACE].as_row()["holes"] == [{"from_offset": 7, "to_offset": 30}]
+    assert copy.reads[PLACE].record().holes == (OffsetGap(from_offset=7, to_offset=30),)
     assert copy.reads[PLACE].reached
     assert (copy.failed(), copy.unsure()) == ([], [PLACE])
 
@@ -228,7 +229,7 @@ def test_after_a_gap_the_leaders_copy_is_read_from_the_next_start_that_exists(
 def test_no_gap_is_recorded_if_the_read_continues_at_the_log_start(monkeypatch: pytest.MonkeyPatch) -> None:
     copy, assigned = read_with_gap(None, monkeypatch, jumps=3, comes_to=42)
     assert assigned == [20, 30, OFFSET_BEGINNING]
-    assert copy.reads[PLACE].as_row()["holes"] == []
+    assert copy.reads[PLACE].record().holes == ()
     assert copy.unsure() == []
 
 

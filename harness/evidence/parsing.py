@@ -1,0 +1,155 @@
+"""The edge of the evidence: JSON becomes the records of harness.model.documents here, or is refused in one sentence.
+
+msgspec decides what is accepted. Its own message does not name keys of the evidence, such as topics, so the sentence is
+made from the same types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from harness.evidence.shapes import one_of, shown
+from harness.model.errors import BadEvidence
+from harness.model.schemas import INT64_LIMIT
+
+_T = TypeVar("_T")
+
+
+def parse(file: Path, content: object, kind: type[_T]) -> _T:
+    """A document as its record. BadEvidence that names the file and the field if it is not as FORMAT.md says."""
+    try:
+        return msgspec.convert(content, kind)
+    except msgspec.ValidationError as refusal:
+        raise _refused(file, mismatch(content, inspect.type_info(kind)) or _of_rule(refusal)) from None
+
+
+def check_numbers(file: Path, content: object) -> None:
+    """BadEvidence for a number that does not fit into 64 bits, also in keys that are for people."""
+    for where, number in too_large(content, file.stem):
+        raise BadEvidence(
+            f"{file}: {where} is {number}, which does not fit into 64 bits; "
+            "correct the number and seal the bundle again"
+        )
+
+
+def too_large(document: object, where: str) -> Iterator[tuple[str, int]]:
+    """Integers beyond 64 bits in a document, each with its path. Kafka has none, so they are errors of the writer."""
+    if isinstance(document, Mapping):
+        for key, value in document.items():
+            yield from too_large(value, f"{where}.{key}")
+    elif isinstance(document, Sequence) and not isinstance(document, str):
+        for index, value in enumerate(document):
+            yield from too_large(value, f"{where}[{index}]")
+    elif isinstance(document, int) and abs(document) >= INT64_LIMIT:
+        yield where, document
+
+
+def mismatch(value: object, kind: inspect.Type, at: str = "") -> str | None:
+    """Where a value differs from a type, and how; None if it fits."""
+    match kind:
+        case inspect.Metadata():
+            return mismatch(value, kind.type, at)
+        case inspect.UnionType():
+            return _of_union(value, kind, at)
+        case inspect.StructType():
+            return _of_record(value, kind, at)
+        case inspect.DictType():
+            if not isinstance(value, dict):
+                return _not(value, "an object", at)
+            return _first(mismatch(item, kind.value_type, _below(at, name)) for name, item in value.items())
+        case inspect.VarTupleType():
+            if not isinstance(value, list | tuple):
+                return _not(value, "a list", at)
+            return _first(mismatch(item, kind.item_type, f"{at}[{n}]") for n, item in enumerate(value))
+        case inspect.TupleType():
+            if not (isinstance(value, list | tuple) and len(value) == len(kind.item_types)):
+                return _not(value, f"a list of {len(kind.item_types)} values", at)
+            members = enumerate(zip(value, kind.item_types, strict=True))
+            return _first(mismatch(item, of_item, f"{at}[{n}]") for n, (item, of_item) in members)
+        case _:
+            return _of_scalar(value, kind, at)
+
+
+def _of_scalar(value: object, kind: inspect.Type, at: str) -> str | None:
+    match kind:
+        case inspect.LiteralType():
+            words = tuple(str(word) for word in kind.values)
+        case inspect.EnumType():
+            words = tuple(str(word.value) for word in kind.cls)
+        case inspect.StrType():
+            return None if isinstance(value, str) else _not(value, "text", at)
+        case inspect.BoolType():
+            return None if isinstance(value, bool) else _not(value, "true or false", at)
+        case inspect.IntType():
+            # In Python, True is an int.
+            fits = isinstance(value, int) and not isinstance(value, bool)
+            return None if fits else _not(value, "a whole number", at)
+        case _:
+            return None
+    return None if isinstance(value, str) and value in words else _not(value, one_of(words), at)
+
+
+def _of_union(value: object, kind: inspect.UnionType, at: str) -> str | None:
+    """A value that may be null, or is a number of any kind, or one of several records with a tag."""
+    members = [member for member in kind.types if not isinstance(member, inspect.NoneType)]
+    if value is None and len(members) < len(kind.types):
+        return None
+    if any(isinstance(member, inspect.FloatType) for member in members):
+        fits = isinstance(value, int | float) and not isinstance(value, bool)
+        return None if fits else _not(value, "a number", at)
+    if len(members) == 1:
+        return mismatch(value, members[0], at)
+    tagged = {member.tag: member for member in members if isinstance(member, inspect.StructType)}
+    return _of_tagged(value, tagged, at)
+
+
+def _of_tagged(value: object, kinds: Mapping[str | int | None, inspect.StructType], at: str) -> str | None:
+    key = next(iter(kinds.values())).tag_field or ""
+    if not isinstance(value, dict):
+        return _not(value, "an object", at)
+    if key not in value:
+        return f"{at} has no {key!r}".lstrip()
+    if not isinstance(value[key], str) or value[key] not in kinds:
+        return _not(value[key], one_of(tuple(str(tag) for tag in kinds)), _below(at, key))
+    return _of_record(value, kinds[value[key]], at)
+
+
+def _of_record(value: object, kind: inspect.StructType, at: str) -> str | None:
+    if not isinstance(value, dict):
+        return _not(value, "an object", at)
+    for field in kind.fields:
+        key = field.encode_name
+        if key not in value:
+            if field.required:
+                return f"{at} has no {key!r}".lstrip()
+        elif wrong := mismatch(value[key], field.type, _below(at, key)):
+            return wrong
+    return None
+
+
+def _of_rule(refusal: msgspec.ValidationError) -> str:
+    """A rule between fields, which a record checks itself: its words, behind the path that msgspec adds to them."""
+    said, _, at = str(refusal).partition(" - at `$")
+    return f"{at.strip('.`')} {said}".lstrip()
+
+
+def _refused(file: Path, wrong: str) -> BadEvidence:
+    verb = " " if wrong.startswith(("has ", "is ")) else ": "
+    return BadEvidence(f"{file}{verb}{wrong}; write it as FORMAT.md says and seal again")
+
+
+def _not(value: object, wanted: str, at: str) -> str:
+    return f"{at} is {shown(value)} and must be {wanted}".lstrip()
+
+
+def _first(found: Iterable[str | None]) -> str | None:
+    return next((wrong for wrong in found if wrong), None)
+
+
+def _below(at: str, key: str) -> str:
+    return f"{at}.{key}" if at else key

@@ -1,0 +1,115 @@
+"""cluster.json: what brokers and coordinators reported."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from harness.model.documents.record import OfPartition, OfPlace, Record, meaning
+
+Phase = Literal["start", "healed", "drained"]
+Settings = Mapping[str, str | None]  # null = the broker hides the value
+
+
+class ReplicaLog(Record, frozen=True, kw_only=True):
+    """The log of one replica."""
+
+    broker: Annotated[int, meaning("the broker that has the replica")]
+    log_start: Annotated[int, meaning("the first offset of its log")]
+    log_end: Annotated[int, meaning("the offset behind its last record")]
+
+
+class PartitionState(OfPartition, frozen=True, kw_only=True):
+    """One partition, as its leader and its replicas reported it."""
+
+    leader: Annotated[int | None, meaning("the broker that leads it; null = none")]
+    isr: Annotated[tuple[int, ...], meaning("brokers of the replicas in sync")]
+    replicas: Annotated[tuple[int, ...], meaning("brokers of all replicas")]
+    logs: Annotated[tuple[ReplicaLog, ...], meaning("one for each replica that reported its log")]
+    high_watermark: Annotated[int | None, meaning("the leader's high watermark; null = not reported")]
+    last_stable_offset: Annotated[int | None, meaning("the leader's last stable offset; null = not reported")]
+    leader_epoch: Annotated[int | None, meaning("epoch of the leader; not judged")] = None
+    elr: Annotated[tuple[int, ...] | None, meaning("eligible leader replicas (KIP-966); not judged")] = None
+
+
+class GroupOffset(OfPlace, frozen=True, kw_only=True):
+    """The committed offset of a group in one partition."""
+
+    group: Annotated[str, meaning("the consumer group")]
+    offset: Annotated[int | None, meaning("the committed offset; null = none")]
+    at_ns: Annotated[int | None, meaning("when the coordinator answered, if not `at_ns` of the snapshot")] = None
+    stable: Annotated[
+        bool | None,
+        meaning(
+            "false if the coordinator did not answer with stable offsets: then the offset may be older than the "
+            "committed one"
+        ),
+    ] = None
+
+
+class Snapshot(Record, frozen=True, kw_only=True):
+    """One report of the whole cluster."""
+
+    phase: Annotated[Phase, meaning("`start`: before the load; `healed`: before the drain; `drained`: after it")]
+    at_ns: Annotated[int, meaning("when it was asked for")]
+    partitions: Annotated[tuple[PartitionState, ...], meaning("all partitions of the topics of the run")]
+    groups: Annotated[tuple[GroupOffset, ...], meaning("answers of coordinators; empty = no group was asked")]
+    brokers_up: Annotated[tuple[int, ...] | None, meaning("the brokers that ran; not judged")] = None
+    topic_configs: Annotated[dict[str, Settings] | None, meaning("settings by topic, as Kafka writes them")] = None
+    broker_configs: Annotated[dict[str, Settings] | None, meaning("settings by broker id, as Kafka writes them")] = None
+
+
+class Lineage(OfPlace, frozen=True, kw_only=True):
+    """The leader epochs in the log of one replica."""
+
+    broker: Annotated[int, meaning("the broker that has the replica")]
+    epochs: Annotated[tuple[tuple[int, int], ...], meaning("each leader epoch with its start offset")]
+    error: Annotated[str | None, meaning("why they could not be read; not judged")] = None
+
+
+class GroupReset(OfPlace, frozen=True, kw_only=True):
+    """Where a member began by auto.offset.reset, and when that was known."""
+
+    group: Annotated[str, meaning("the consumer group")]
+    reader: Annotated[str, meaning("the member")]
+    committed: Annotated[int | None, meaning("the offset of the group; null = it had none")]
+    began: Annotated[int | None, meaning("where the member began; null = the client stopped with an error")]
+    at_ns: Annotated[int, meaning("when that was known")]
+
+
+class ShareGroupOffset(OfPlace, frozen=True, kw_only=True):
+    """How far a share group had come in one partition, after the load, when members had continued."""
+
+    group: Annotated[str, meaning("the share group")]
+    start: Annotated[int | None, meaning("it is done with all records below (KIP-1226); null = not reported")]
+    lag: Annotated[int | None, meaning("0 = it is done with the partition; null = not reported")]
+    asked_ns: Annotated[int, meaning("before the question")]
+    at_ns: Annotated[int, meaning("after the answer")]
+
+
+class GroupAnswer(OfPlace, frozen=True, kw_only=True):
+    """A stable offset that a coordinator reported during the run, if not that of the last acknowledged commit."""
+
+    group: Annotated[str, meaning("the consumer group")]
+    offset: Annotated[int | None, meaning("the committed offset; null = none")]
+    asked_ns: Annotated[int, meaning("before the question")]
+    at_ns: Annotated[int, meaning("after the answer")]
+
+
+class Cluster(Record, frozen=True, kw_only=True):
+    """The whole document."""
+
+    snapshots: Annotated[tuple[Snapshot, ...], meaning("reports of the cluster, in the order of time")]
+    lineages: Annotated[tuple[Lineage, ...], meaning("from the logs of all replicas")]
+    group_resets: Annotated[
+        tuple[GroupReset, ...] | None,
+        meaning(
+            "starts by auto.offset.reset: with `latest` a member may skip records that its group had not committed. If "
+            "the group had committed, only where the offset may be lost: `group_away`, `group_deleted`, or a permitted "
+            "unclean election"
+        ),
+    ] = None
+    share_groups: Annotated[tuple[ShareGroupOffset, ...] | None, meaning("the coordinators of share groups")] = None
+    group_answers: Annotated[tuple[GroupAnswer, ...] | None, meaning("answers of coordinators while the load ran")] = (
+        None
+    )

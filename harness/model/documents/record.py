@@ -1,0 +1,41 @@
+"""The base of all typed objects in the documents of a bundle.
+
+Each field has its meaning beside its type. The reader, FORMAT.md and the JSON Schemas follow from these classes. A
+field with a default may be absent or null; keys without a field are ignored.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+TopicIdPartition = tuple[str, str, int]
+Isolation = Literal["read_committed", "read_uncommitted"]
+
+
+def meaning(text: str) -> Meta:
+    """The meaning of a field, for FORMAT.md and the JSON Schema. The suffix of its name is its unit: `_ns`, `_ms`."""
+    return Meta(description=text)
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """An object of a document. It is valid once it exists."""
+
+
+class OfPlace(Record, frozen=True, kw_only=True):
+    """An object about one partition of whichever topic had the name."""
+
+    topic: Annotated[str, meaning("name of the topic")]
+    partition: Annotated[int, meaning("number of the partition")]
+
+
+class OfPartition(OfPlace, frozen=True, kw_only=True):
+    """An object about one partition of one topic."""
+
+    topic_id: Annotated[str, meaning("the id that Kafka gave the topic")]
+
+    @property
+    def place(self) -> TopicIdPartition:
+        """The partition, with the id of its topic."""
+        return self.topic, self.topic_id, self.partition

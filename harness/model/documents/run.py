@@ -1,0 +1,139 @@
+"""run.json: what the run was. What it promises is its contract, see harness.model.contract."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from harness.model.documents.record import Record, meaning
+from harness.model.pending import Pending
+
+Span = tuple[int, int]
+
+
+class Windows(Record, frozen=True, kw_only=True):
+    """The times before, during and after the faults."""
+
+    before: Annotated[Span | None, meaning("from and to, ns")] = None
+    during: Annotated[tuple[Span, ...] | None, meaning("from and to of each, ns")] = None
+    after: Annotated[Span | None, meaning("from and to, ns")] = None
+
+
+class Floors(Record, frozen=True, kw_only=True):
+    """With fewer acked records on a target partition the run proved nothing."""
+
+    before: Annotated[int | None, meaning("records before the faults")] = None
+    during: Annotated[int | None, meaning("records during the faults")] = None
+    after: Annotated[int | None, meaning("records after the faults")] = None
+
+
+class StatedDoubt(Record, frozen=True, kw_only=True):
+    """A doubt that arose during the run."""
+
+    name: Annotated[str, meaning("the word for it")]
+    text: Annotated[str, meaning("what happened")]
+
+
+class Settled(Record, frozen=True, kw_only=True):
+    """The end of a wait."""
+
+    ok: Annotated[bool | None, meaning("whether it ended in time")] = None
+    waited_s: Annotated[int | float | None, meaning("how long it took")] = None
+    last_seen: Annotated[str | None, meaning("for people")] = None
+
+
+class Recovered(Settled, frozen=True, kw_only=True):
+    """The wait for the cluster to recover after healing.
+
+    A cluster that did not recover is a doubt without `pending` or with `nodes_down`; else it is the finding
+    `not_recovered`, unless a client of the load ended early.
+    """
+
+    pending: Annotated[
+        Pending | None,
+        meaning(
+            "the reason if it did not: `nodes_down` (a node was not running), `isr_not_full` or `no_acks` (all nodes "
+            "were running)"
+        ),
+    ] = None
+
+
+class Listener(Record, frozen=True, kw_only=True):
+    """How one listener of a broker answered."""
+
+    broker: Annotated[int, meaning("the broker; each has at least one listener")]
+    address: Annotated[str, meaning("host and port")]
+    tls: Annotated[str | None, meaning("version of TLS; null = it does not use TLS")]
+    cipher: Annotated[str, meaning("the cipher, or why there is none")]
+    plaintext: Annotated[str, meaning("its answer to a request without TLS: `refused`, `answered` or `unanswered`")]
+    wrong_password: Annotated[str, meaning("its answer to a wrong password, as `plaintext`")]
+    said: Annotated[tuple[str, ...] | None, meaning("these answers in words; not judged")] = None
+
+
+class Secured(Record, frozen=True, kw_only=True):
+    """Proof that all records used TLS."""
+
+    protocol: Annotated[str, meaning("of clients; not judged")]
+    between_brokers: Annotated[
+        str,
+        meaning(
+            "`SSL`; `broker_configs` of the last snapshot must say it for `inter.broker.listener.name` of every broker"
+        ),
+    ]
+    listeners: Annotated[tuple[Listener, ...], meaning("the listeners that were asked")]
+    clients: Annotated[
+        dict[str, dict[str, int]],
+        meaning(
+            "by client, bytes by protocol (`sasl_ssl`). The clients are `producer NAME`, `reader NAME`, `producer "
+            "sentinel` and the readers of reads.json; any other protocol of any client is a doubt"
+        ),
+    ]
+    mechanism: Annotated[str | None, meaning("of SASL; not judged")] = None
+
+
+class Run(Record, frozen=True, kw_only=True):
+    """The whole document but its contract."""
+
+    finished: Annotated[
+        bool,
+        meaning(
+            "false = the run died half way: then only findings of presence count, and nothing is concluded from absence"
+        ),
+    ]
+    format_version: Annotated[int | None, meaning("the version of this format; may be left out by hand")] = None
+    negative_control: Annotated[
+        str | None, meaning("the setting that was changed so that the run must FAIL; null in any other run")
+    ] = None
+    started_ns: Annotated[int | None, meaning("when it began")] = None
+    ended_ns: Annotated[int | None, meaning("when it ended")] = None
+    windows: Annotated[Windows | None, meaning("the times before, during and after the faults")] = None
+    floors: Annotated[
+        Floors | None, meaning("with fewer acked records on a target partition the run proved nothing")
+    ] = None
+    targets: Annotated[
+        tuple[tuple[str, int], ...] | None, meaning("topic and partition of each to which the floors apply")
+    ] = None
+    doubts: Annotated[tuple[StatedDoubt, ...] | None, meaning("doubts that arose during the run")] = None
+    notes: Annotated[tuple[str, ...] | None, meaning("for people")] = None
+    capabilities: Annotated[tuple[str, ...] | None, meaning("of the backend")] = None
+    groups_resume: Annotated[
+        bool | None,
+        meaning(
+            "true: each member of a group continues where the group had committed, so all sessions of all members "
+            "together leave nothing out. `readers` in scenario.json lists the members. False or absent: a new session "
+            "may be a seek forward"
+        ),
+    ] = None
+    has_history: Annotated[bool | None, meaning("true: the run wrote history.json, and is in doubt without it")] = None
+    timestamps: Annotated[
+        Literal["send"] | None,
+        meaning(
+            "`send`: producers leave timestamps to the client, and all clocks are one, so a record's timestamp lies "
+            "between call and answer. Null or absent: timestamps are not judged"
+        ),
+    ] = None
+    recovered: Annotated[Recovered | None, meaning("after healing the cluster recovered")] = None
+    transactions_settled: Annotated[Settled | None, meaning("the last stable offset reached the high watermark")] = None
+    secured: Annotated[
+        Secured | None,
+        meaning("proof that all records used TLS; needed if `shape` in scenario.json has `secure` (true)"),
+    ] = None
