@@ -37,7 +37,8 @@ def records(original: Original, topic: str, partition: int, **wanted: Any) -> li
 
 
 def elect_outsider(copy: Copy, topic: str, partition: int, *, at_ns: int, epoch: int | None = None) -> int:
-    """Adds to the history an election of a broker that was in neither ISR nor ELR. Returns the new leader.
+    """Adds to the history an election of a broker that left the ISR long before, and was not in the ELR. Returns the
+    new leader.
 
     epoch: the new leader epoch, None = the next one.
     """
@@ -46,8 +47,8 @@ def elect_outsider(copy: Copy, topic: str, partition: int, *, at_ns: int, epoch:
         last = [row for row in rows if row["partition"] == partition][-1]
         old, new = sorted(last["replicas"])[:2]
         epoch = last["leader_epoch"] + 1 if epoch is None else epoch
-        alone = last | {"offset": history["end"], "time_ns": at_ns, "leader": old, "isr": [old], "elr": []}
-        of_new = {"offset": history["end"] + 1, "leader": new, "isr": [new], "leader_epoch": epoch}
+        alone = last | {"offset": history["end"], "time_ns": 0, "leader": old, "isr": [old], "elr": []}
+        of_new = {"offset": history["end"] + 1, "time_ns": at_ns, "leader": new, "isr": [new], "leader_epoch": epoch}
         history["changes"] += [alone, alone | of_new]
         history["end"] += 2
     return int(new)

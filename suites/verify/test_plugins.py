@@ -18,11 +18,11 @@ from harness.evidence.verdicts import read_verdict, verdict_from_dict
 from harness.model.exits import Exit
 from harness.model.plugin import Plugin, active
 from harness.model.verdict import Status, Verdict
-from suites.unit.commands.test_plugins import CHECK, acme
 from suites.unit.evidence_examples import write_example
 from suites.verify.history import Built, History
 from suites.verify.judging import verdicts
 from suites.verify.test_command import durability
+from suites.verify.test_plugins_command import CHECK, acme
 
 __all__ = ["acme"]
 

@@ -25,7 +25,7 @@ from harness.model.plugin import active
 from harness.model.scenario.scenario import Step
 from harness.verify.promise import declared
 
-EXAMPLE = Path(__file__).parents[2] / "plugins" / "acme"
+EXAMPLE = Path(__file__).parents[1] / "plugins" / "acme"
 FAULT, SCENARIO, CHECK = "faults/hang_and_kill.py", "scenarios/leader_hung.toml", "checks/ack_limit/__init__.py"
 
 
