@@ -1,14 +1,14 @@
-"""From evidence to verdicts, without a broker: all bundles in one Spark session, one scan for all of them."""
+"""From evidence to verdicts, without a broker: all bundles in one Spark session, one scan for many of them."""
 
 from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -30,7 +30,7 @@ from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, prepare
 from harness.verify.engine.rows import NOT_FINDINGS, in_form, union
 from harness.verify.engine.runs import collected, runs_of
-from harness.verify.engine.session import open_session
+from harness.verify.engine.session import java_runs, open_session
 from harness.verify.engine.tables import BUNDLE, Frames, read_tables
 from harness.verify.excuses.client_faults import attributed
 from harness.verify.excuses.excuses import excused
@@ -41,22 +41,56 @@ from harness.verify.registry import Ask, clauses_of_checks, doubts_of_checks, in
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 Progress = Callable[[str], object]
+# Many bundles share the cost of planning. What differs in them is in memory at the same time, more for each bundle than
+# for each record, so a night's worth of bundles is judged in several parts. A gate has 7 MB.
+AT_ONCE_BYTES: Final = 24 << 20
 
 
 def judge(
-    bundles: Sequence[Bundle], *, master: str | None = None, progress: Progress = lambda _: None, write: bool = True
+    bundles: Sequence[Bundle],
+    *,
+    master: str | None = None,
+    progress: Progress = lambda _: None,
+    write: bool = True,
+    at_once_bytes: int = AT_ONCE_BYTES,
 ) -> list[Verdict]:
     """The verdict on each bundle, in order. Writes verdict.json and findings.parquet into each, unless `write` is
-    False.
+    False. at_once_bytes: of tables of several bundles that are judged at the same time.
 
     JAVA_HOME must name a Java that Spark runs on. Raises BadEvidence for a bundle with documents that cannot be judged.
     """
     cases = [case_of(bundle) for bundle in bundles]
     if not cases:
         return []
-    files = {table: {n: b.table_files(table) for n, b in enumerate(bundles)} for table in TABLES}
+    sizes = [_size_bytes(bundle) for bundle in bundles]
     progress("starting Spark")
-    spark = open_session(master, size_bytes=_size_bytes(files))
+    spark = open_session(master, size_bytes=sum(sizes))
+    verdicts: list[Verdict] = []
+    for some in _batches(sizes, at_once_bytes):
+        with java_runs(spark):
+            verdicts += _judge_at_once(spark, bundles[some], cases[some], progress, write)
+    return verdicts
+
+
+def _size_bytes(bundle: Bundle) -> int:
+    return sum(part.stat().st_size for table in TABLES for part in bundle.table_files(table))
+
+
+def _batches(sizes: Sequence[int], at_once_bytes: int) -> Iterator[slice]:
+    """Ranges of neighbouring bundles, each of at most this size, or of a single bundle."""
+    first, total = 0, 0
+    for n, size in enumerate(sizes):
+        if n > first and total + size > at_once_bytes:
+            yield slice(first, n)
+            first, total = n, 0
+        total += size
+    yield slice(first, len(sizes))
+
+
+def _judge_at_once(
+    spark: SparkSession, bundles: Sequence[Bundle], cases: Sequence[Case], progress: Progress, write: bool
+) -> list[Verdict]:
+    files = {table: {n: b.table_files(table) for n, b in enumerate(bundles)} for table in TABLES}
     with scratch("judge") as folder:
         judged = judge_tables(spark, cases, read_tables(spark, files, Path(folder)), progress=progress)
         if write:
@@ -65,10 +99,6 @@ def judge(
             for bundle, verdict in zip(bundles, judged.verdicts, strict=True):
                 write_verdict(bundle.path, verdict)
     return judged.verdicts
-
-
-def _size_bytes(files: Mapping[str, Mapping[int, Sequence[Path]]]) -> int:
-    return sum(part.stat().st_size for by_bundle in files.values() for parts in by_bundle.values() for part in parts)
 
 
 @dataclass(slots=True)

@@ -29,7 +29,8 @@ def test_a_plugin_plays_and_judges_and_its_negative_control_fails(tmp_path: Path
     assert [plugin["name"] for plugin in bundle.manifest["plugins"]] == ["acme"]
     hang = bundle.documents.steps[0]
     assert (hang.do, {fact.kind for fact in hang.facts}) == ("hang_and_kill", {"frozen", "stopped"})
-    assert hang.effect is not None and hang.effect.held
+    assert hang.effect is not None
+    assert hang.effect.held
     assert control.summary.status is Status.FAIL
     verdict = read_verdict(tmp_path / "control" / NAME)
     assert {finding.kind.value for finding in verdict.findings if finding.condemns} == {"late_ack"}

@@ -14,6 +14,7 @@ from harness.evidence.parsing import too_large
 from harness.evidence.seal import seal_directory
 from harness.evidence.verdicts import read_verdict
 from harness.model.errors import BadEvidence
+from harness.model.schemas import TABLES
 from harness.model.verdict import Status, Verdict
 from harness.verify import judge
 from suites.unit.evidence_examples import write_example
@@ -69,6 +70,17 @@ def test_verdict_and_records_are_written_next_to_the_evidence(judged: dict[str, 
 
 def test_an_incomplete_last_line_of_reservations_is_ignored(judged: dict[str, tuple[Bundle, Verdict]]) -> None:
     assert judged["torn"][1].status is Status.PASS
+
+
+@pytest.mark.usefixtures("spark")
+def test_bundles_judged_in_several_parts_get_the_verdicts_that_they_get_together(tmp_path: Path) -> None:
+    bundles = [opened(example(tmp_path / name, whole=name != LOSSY)) for name in ("first", LOSSY, "last")]
+    together = judge(bundles, write=False)
+    assert [verdict.status for verdict in together] == [Status.PASS, Status.FAIL, Status.PASS]
+    two = sum(part.stat().st_size for bundle in bundles[:2] for table in TABLES for part in bundle.table_files(table))
+    assert judge(bundles, at_once_bytes=two) == together
+    assert [read_verdict(bundle.path) for bundle in bundles] == together
+    assert [pq.read_table(bundle.path / "findings.parquet").num_rows for bundle in bundles] == [0, 1, 0]
 
 
 @pytest.mark.usefixtures("spark")

@@ -11,9 +11,11 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from subprocess import Popen
 from typing import Any, BinaryIO, Final
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import java_gateway
 from pyspark.sql import SparkSession
 
@@ -89,17 +91,58 @@ def open_session(master: str | None = None, *, size_bytes: int = 0) -> SparkSess
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in settings.items():
         builder = builder.config(name, value)
-    with tempfile.TemporaryFile() as printed, _stderr_in_file(printed), _java_ends_with_us(), _temp_files_in_scratch():
+    with _stderr_in_file(_printed()), _java_ends_with_us(), _temp_files_in_scratch():
         try:
             return builder.getOrCreate()
         except Exception as error:
-            printed.seek(0)
-            lines = printed.read().decode("utf-8", "replace").strip().splitlines()
+            lines = _printed_lines()
             if master is not None:
                 raise BadInput(_unusable(master, str(error), lines)) from error
             raise HarnessFailure(
                 f"Spark does not start ({error}); its Java process printed: {' / '.join(lines[-3:])}"
             ) from error
+
+
+@contextmanager
+def java_runs(spark: SparkSession) -> Iterator[None]:
+    """Raises HarnessFailure, with the reason, if the Java process of the session ended in this context: then every
+    query failed, and none of their errors says why."""
+    try:
+        yield
+    except Exception as error:
+        if why := _why_ended(spark):
+            raise HarnessFailure(why) from error
+        raise
+    if why := _why_ended(spark):
+        raise HarnessFailure(why)
+
+
+def _why_ended(spark: SparkSession) -> str | None:
+    """One sentence; None while the session can be used."""
+    try:
+        if not spark.sparkContext._jsc.sc().isStopped():
+            return None
+    except (Py4JError, OSError):
+        pass  # nothing answers
+    lines = _printed_lines()
+    if any("OutOfMemoryError" in line for line in lines):
+        return (
+            "Spark's Java process ended while it judged, because its memory was full; judge fewer bundles at once, or "
+            "name a cluster with --master"
+        )
+    reasons = [found[1] for line in lines if (found := _REASON.search(line))]
+    return f"Spark's Java process ended while it judged ({(reasons or lines or ['it printed nothing'])[-1]}); try again"
+
+
+@cache
+def _printed() -> BinaryIO:
+    """The file, without a name, for what the Java process prints from its start to its end."""
+    return tempfile.TemporaryFile()
+
+
+def _printed_lines() -> list[str]:
+    _printed().seek(0)
+    return _printed().read().decode("utf-8", "replace").strip().splitlines()
 
 
 def _unusable(master: str, error: str, lines: list[str]) -> str:
@@ -114,7 +157,7 @@ def _stderr_in_file(printed: BinaryIO) -> Iterator[None]:
     """Redirects what the Java process prints (banners, warnings about its modules) to a file, away from the user's
     terminal.
 
-    The process inherits standard error until it ends; errors that matter later arrive as exceptions.
+    The process inherits standard error until it ends.
     """
     sys.stderr.flush()
     terminal = os.dup(2)

@@ -1,4 +1,4 @@
-"""Starting a Spark session: refused masters, and no Java process that outlives us."""
+"""The Spark session: refused masters, no Java process that outlives us, and one that ends early."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.errors import ArithmeticException
 
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.model.scratch import abandoned
-from harness.verify.engine.session import open_session
+from harness.verify.engine.session import java_runs, open_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,6 +30,22 @@ raise SystemExit(int(guarded(open_session)))
 # Like spark-submit before its Java listens: reads nothing, and is replaced by exec more than once.
 SUBMIT = """#!/bin/bash
 exec bash -c 'echo $$ > "$SPARK_HOME/pid.tmp"; mv "$SPARK_HOME/pid.tmp" "$SPARK_HOME/pid"; exec sleep 120'
+"""
+# A session of its own, in which one query is run. The first argument is the query.
+QUERIES = """
+import sys
+from harness.commands.exit_codes import guarded
+from harness.verify.engine.session import java_runs, open_session
+def main():
+    spark = open_session()
+    proc = spark.sparkContext._gateway.proc
+    with java_runs(spark):
+        if sys.argv[1] == "kill":
+            proc.kill()
+            proc.wait(30)
+        spark.sql("SELECT 1" if sys.argv[1] == "kill" else sys.argv[1]).collect()
+    return 0
+raise SystemExit(int(guarded(main)))
 """
 
 
@@ -103,6 +120,33 @@ def _ended(pid: int) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("kill", "Spark's Java process ended while it judged"),
+        # An array of 16 GB: Java does not even try to fill it.
+        (
+            "SELECT size(sequence(1, id + 2000000000)) FROM range(1)",
+            "Spark's Java process ended while it judged, because its memory was full; judge fewer bundles at once, or "
+            "name a cluster with --master",
+        ),
+    ],
+)
+def test_a_java_process_that_ends_is_named_once(query: str, said: str) -> None:
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", QUERIES, query], env=environment, capture_output=True, timeout=120)
+    assert done.returncode == Exit.HARNESS
+    assert said in done.stderr.decode()
+    assert len(done.stderr.decode().strip().splitlines()) == 1
+
+
+def test_a_query_that_fails_is_no_end_of_java(spark: SparkSession) -> None:
+    with pytest.raises(ArithmeticException), java_runs(spark):
+        spark.sql("SELECT 1 / (id - id) FROM range(1)").collect()
+    with java_runs(spark):
+        assert spark.sql("SELECT 1").count() == 1
 
 
 @pytest.mark.parametrize("master", ["", " "])
