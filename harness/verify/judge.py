@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 Progress = Callable[[str], object]
 # Many bundles share the cost of planning. What differs in them is in memory at the same time, more for each bundle than
 # for each record, so a night's worth of bundles is judged in several parts. A gate has 7 MB.
-AT_ONCE_BYTES: Final = 24 << 20
+AT_ONCE_BYTES: Final = 40 << 20
 
 
 def judge(
