@@ -326,7 +326,7 @@ PROBES: Final[TableColumns] = {
     "at_ns": Column("int64", "when it began and ended"),
 }
 
-# One row for each answer of a broker about its own replica that is needed for a timeline; the judge does not read it.
+# One row for each answer of a broker that continues the timeline of one of its replicas. The judge does not read it.
 POSITIONS: Final[TableColumns] = {
     "broker": Column("int32", "the broker that reports on its own replica"),
     "topic": Column("string", "the partition"),
@@ -335,25 +335,28 @@ POSITIONS: Final[TableColumns] = {
     "asked_ns": Column("int64", "before the question and after the answer"),
     "at_ns": Column("int64", "before the question and after the answer"),
     "after_silence": Column(
-        "bool",
-        "true = there was no answer of this broker about this replica in the 1.5 s before, or one sample without it",
+        "bool", "true = the sample before has no answer about this replica, or one more than 1.5 s older"
     ),
-    "leader_epoch": Column("int32?", "of the partition, as far as this broker knows"),
     "log_start": Column(
         "int64?",
-        "the start of the log, the remote tier included; this and the next two are null for a replica that never had"
-        " a record",
+        "the start of the log, the remote tier included; null as long as the replica has no leader epoch in its log,"
+        " because it never had a record",
     ),
-    "high_watermark": Column("int64?", "as this replica knows it: a follower learns it later than the leader"),
-    "last_stable_offset": Column("int64?", "the same, of read_committed"),
+    "high_watermark": Column(
+        "int64?", "as this replica knows it, which a follower learns later than the leader; null as `log_start`"
+    ),
+    "last_stable_offset": Column(
+        "int64?", "up to which read_committed may read, as this replica knows it; null as `log_start`"
+    ),
+    "leader_epoch": Column("int32?", "of the partition's leader, as far as this broker knows; null = none"),
     "log_end": Column("int64", "the end of the log"),
     "local_log_start": Column(
         "int64?", "records below it are read from the tier; null for a topic without remote storage"
     ),
     "highest_tiered": Column(
         "int64?",
-        "the last offset in the tier; -1 = none that this broker knows of, null = no remote storage, or a release that"
-        " does not report it (before 3.9)",
+        "the last offset in the tier, as far as this broker knows; -1 = none, null = the topic has no remote storage,"
+        " or the release does not report it (before 3.9)",
     ),
 }
 
@@ -516,10 +519,10 @@ COUNTED: Final[dict[str, tuple[str, ...]]] = {
     "probes": ("session", "partition", "offset", "log_start", "log_start_after", "end_offset"),
     "positions": (
         "partition",
-        "leader_epoch",
         "log_start",
         "high_watermark",
         "last_stable_offset",
+        "leader_epoch",
         "log_end",
         "local_log_start",
     ),

@@ -83,6 +83,7 @@ class BrokerSampler(LoadThread):
             wait_s = max(0.0, began + period_s - time.monotonic())
         self._disconnect()
         self._write(self._changes.silent())
+        self._table.close()
 
     def _sample(self) -> float:
         """Asks once. Returns the time from this question to the next one."""

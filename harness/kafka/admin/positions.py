@@ -49,10 +49,10 @@ class Position:
     highest_tiered: -1 = the broker knows of no segment in the tier.
     """
 
-    leader_epoch: int | None
     log_start: int | None
     high_watermark: int | None
     last_stable_offset: int | None
+    leader_epoch: int | None
     log_end: int
     local_log_start: int | None = None
     highest_tiered: int | None = None
