@@ -141,7 +141,8 @@ def test_each_broker_reports_all_offsets_of_its_replicas(
     assert set(sampled(cluster, topics)[2]) == {replica}, "what a broker does not have is left out"
     assert sampled(cluster, topics)[2][replica].high_watermark is None, "its log has no leader epoch yet"
     produce(topic, 100)
-    known = admin.delete_records({(topic, 0): 30}) and Position(
+    admin.delete_records({(topic, 0): 30})
+    known = Position(
         log_start=30, high_watermark=100, last_stable_offset=100, leader_epoch=state.leader_epoch, log_end=100
     )
     wait_for(
