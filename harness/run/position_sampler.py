@@ -19,8 +19,8 @@ from harness.model.clock import now_ns
 from harness.workload.load_thread import LoadThread
 
 SAMPLE_S: Final = 0.5
-UNCHANGED_S: Final = 10.0  # a replica whose offsets do not change has a row after this time
-SILENCE_S: Final = 1.5  # a broker whose answers are further apart was silent between them
+UNCHANGED_S: Final = 10.0  # between rows of a replica with unchanged offsets
+SILENCE_S: Final = 1.5  # the longest time between two answers of a broker that is not silent
 # A frozen broker still has the connection, and answers on it when it is resumed. A new connection for each sample would
 # fill the queue of its listener, and then its clients could not connect to it.
 _HELD_S: Final = 10.0
@@ -122,7 +122,7 @@ class BrokerSampler(LoadThread):
 
 @dataclass(frozen=True, slots=True)
 class PositionRow:
-    """One answer about one replica. after_silence: the sample before had no answer about it, or an earlier one."""
+    """One answer about one replica. after_silence: it is the first one, or the first one after a silence."""
 
     replica: Replica
     position: Position

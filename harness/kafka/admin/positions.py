@@ -25,7 +25,7 @@ _EMPTY_LOG: Final = "OFFSET_OUT_OF_RANGE"  # no record, and so no epoch, from wh
 
 
 class SampledTopic(NamedTuple):
-    """A topic whose replicas are asked for. tiered: it may have segments in the remote tier."""
+    """A topic to sample. tiered: it may have segments in the remote tier."""
 
     name: str
     topic_id: str
@@ -59,7 +59,7 @@ class Position:
 
 
 class _Marks(NamedTuple):
-    """What the fetch reports of one replica."""
+    """The offsets of one replica that only a fetch reports."""
 
     log_start: int | None
     high_watermark: int | None

@@ -37,7 +37,7 @@ def shown(rows: Sequence[PositionRow]) -> list[tuple[int, float, int, bool]]:
 
 
 def sampled(changes: Changes, at_s: float, **of: Position) -> list[tuple[int, float, int, bool]]:
-    """What an answer at this time adds; `one` and `two` are what it reports of the partitions 0 and 1."""
+    """The rows that an answer at this time adds; it reports `one` of partition 0 and `two` of partition 1."""
     found = {{"one": ONE, "two": TWO}[name]: position for name, position in of.items()}
     return shown(changes.answered(int(at_s * S) - 1000, int(at_s * S), found))
 
