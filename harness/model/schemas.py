@@ -326,6 +326,40 @@ PROBES: Final[TableColumns] = {
     "at_ns": Column("int64", "when it began and ended"),
 }
 
+# One row for each answer of a broker that continues the timeline of one of its replicas. The judge does not read it.
+POSITIONS: Final[TableColumns] = {
+    "broker": Column("int32", "the broker that reports on its own replica"),
+    "topic": Column("string", "the partition"),
+    "topic_id": Column("string", "the partition"),
+    "partition": Column("int32", "the partition"),
+    "asked_ns": Column("int64", "before the question and after the answer"),
+    "at_ns": Column("int64", "before the question and after the answer"),
+    "after_silence": Column(
+        "bool", "true = the sample before has no answer about this replica, or one more than 1.5 s older"
+    ),
+    "log_start": Column(
+        "int64?",
+        "the start of the log, the remote tier included; null as long as the replica has no leader epoch in its log,"
+        " because it never had a record",
+    ),
+    "high_watermark": Column(
+        "int64?", "as this replica knows it, which a follower learns later than the leader; null as `log_start`"
+    ),
+    "last_stable_offset": Column(
+        "int64?", "up to which read_committed may read, as this replica knows it; null as `log_start`"
+    ),
+    "leader_epoch": Column("int32?", "of the partition's leader, as far as this broker knows; null = none"),
+    "log_end": Column("int64", "the end of the log"),
+    "local_log_start": Column(
+        "int64?", "records below it are read from the tier; null for a topic without remote storage"
+    ),
+    "highest_tiered": Column(
+        "int64?",
+        "the last offset in the tier, as far as this broker knows; -1 = none, null = the topic has no remote storage,"
+        " or the release does not report it (before 3.9)",
+    ),
+}
+
 # One row for each object of the remote tier (KIP-405) at one look, where the tier can be read past the brokers.
 TIER_OBJECTS: Final[TableColumns] = {
     "look": Column("string", "`loaded`: before the first fault; `healed`: before the drain; `end`"),
@@ -420,6 +454,7 @@ TABLE_COLUMNS: Final[dict[str, TableColumns]] = {
     "lookups": LOOKUPS,
     "epoch_ends": EPOCH_ENDS,
     "probes": PROBES,
+    "positions": POSITIONS,
     "tier_metadata": TIER_METADATA,
     "tier_objects": TIER_OBJECTS,
     "tier_replicas": TIER_REPLICAS,
@@ -461,6 +496,7 @@ WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "lookups": {},
     "epoch_ends": {},
     "probes": {"why": PROBE_REASONS, "isolation": ISOLATIONS, "reported": PROBE_ENDS},
+    "positions": {},
     "tier_metadata": {"kind": TIER_KINDS},
     "tier_objects": {"look": LOOKS},
     "tier_replicas": {"look": LOOKS},
@@ -481,6 +517,15 @@ COUNTED: Final[dict[str, tuple[str, ...]]] = {
     "lookups": ("partition", "offset"),
     "epoch_ends": ("partition", "epoch", "end_offset"),
     "probes": ("session", "partition", "offset", "log_start", "log_start_after", "end_offset"),
+    "positions": (
+        "partition",
+        "log_start",
+        "high_watermark",
+        "last_stable_offset",
+        "leader_epoch",
+        "log_end",
+        "local_log_start",
+    ),
     "tier_metadata": ("partition", "offset"),
     "tier_objects": ("partition", "base_offset", "size_bytes"),
     "tier_replicas": ("partition", "log_start", "local_log_start", "log_end"),

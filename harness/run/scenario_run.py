@@ -16,6 +16,7 @@ from harness.evidence.history import write_history
 from harness.faults.steps import step_runner
 from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import AdminView
+from harness.kafka.admin.positions import SampledTopic
 from harness.model.backend import PROCESSES
 from harness.model.clock import now_ns
 from harness.model.contract.contract import Contract
@@ -26,12 +27,13 @@ from harness.model.doubt_names import DoubtName
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import Scenario
-from harness.model.scenario.tier_rules import SEGMENTS_MIN
+from harness.model.scenario.tier_rules import SEGMENTS_MIN, tiered_topics
 from harness.model.verdict import Doubt
 from harness.run import broker_state, recovery, share_groups, tls_probe
 from harness.run.admin_probe import AdminProbe
 from harness.run.fault_windows import Windows, targets_of, windows_of
 from harness.run.offset_lookups import look_up, look_up_epochs
+from harness.run.position_sampler import PositionSampler
 from harness.run.tier_probe import TierProbe
 from harness.workload.access import Access
 from harness.workload.consumers.live_readers import ReadContext
@@ -203,6 +205,28 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
     record.listeners = tls_probe.look(cluster) if record.access.settings else []
     groups = scenario.groups
     record.snapshots.append(admin.snapshot("start", topics, groups))
+    sampler = _position_sampler(record, load)
+    with sampler:
+        _play(record, admin, load, tier, say)
+        reads = _settle_and_drain(record, admin, load, admin_probe, tier, groups, say)
+    record.notes.extend(sampler.problems)
+    _read_the_rest(record, admin, load, tier, reads, say)
+    record.finished = True
+
+
+def _position_sampler(record: _Record, load: Load) -> PositionSampler:
+    tiered = tiered_topics(record.scenario)
+
+    def topics() -> list[SampledTopic]:
+        """The topics as steps have changed them."""
+        now = list(load.targets.values())
+        return [SampledTopic(t.topic, t.topic_id, t.partitions, t.topic in tiered) for t in now]
+
+    addresses = {broker: record.cluster.direct_address(broker) for broker in record.cluster.brokers}
+    return PositionSampler(addresses, topics, record.bundle)
+
+
+def _play(record: _Record, admin: AdminView, load: Load, tier: TierProbe, say: Say) -> None:
     load.start()
     try:
         _under_load(record, admin, load, tier, say)
@@ -215,8 +239,6 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
         record.load = load.stats()
         record.doubts.extend(load.doubts())
         record.notes.extend(load.notes())
-    _settle_and_drain(record, admin, load, admin_probe, tier, groups, say)
-    record.finished = True
 
 
 def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierProbe, say: Say) -> None:
@@ -288,7 +310,8 @@ def _settle_and_drain(
     tier: TierProbe,
     groups: Sequence[str],
     say: Say,
-) -> None:
+) -> list[Read]:
+    """Returns what the drain read, and where each read ended."""
     cluster, bundle = record.cluster, record.bundle
     topics = [topic.name for topic in record.scenario.topics]
     say("waiting for transactions to be over and every ISR to be full")
@@ -317,6 +340,15 @@ def _settle_and_drain(
     bundle.document("reads.json", reads)
     record.snapshots.append(recovery.snapshot(admin, "drained", topics, groups))
     admin_probe.look("drained", load.admins)
+    return reads
+
+
+def _read_the_rest(
+    record: _Record, admin: AdminView, load: Load, tier: TierProbe, reads: Sequence[Read], say: Say
+) -> None:
+    """Reads everything that the drain does not: offset lookups, the tier, the disks, the history."""
+    cluster, bundle = record.cluster, record.bundle
+    topics = [topic.name for topic in record.scenario.topics]
     say("asking for offsets by time and by leader epoch")
     look_up(admin, topics, bundle, record.started_ns, record.ended_ns or now_ns(), holed=set(logs_of(reads).holes))
     look_up_epochs(admin, topics, bundle)

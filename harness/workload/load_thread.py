@@ -1,4 +1,4 @@
-"""The base of every thread of the load: it runs until it is stopped, and reports how it ended."""
+"""The base of every thread that runs with the load: it runs until it is stopped, and reports how it ended."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.evidence.writer import TableWriter
 class LoadThread(ABC):
     """One daemon thread, described as "`what` `name`" in doubts. An exception that ends it becomes a doubt of `join`.
 
-    `tables`: the tables that only this thread writes; the `Load` sets them. A thread that hangs may wake up while the
+    `tables`: the tables that only this thread writes, set before it starts. A thread that hangs may wake up while the
     bundle is being closed. So `join` closes its tables, and the thread's next row raises an error that ends the thread.
     """
 

@@ -42,14 +42,14 @@ def replica_offsets(
     """(topic, partition, broker) -> (log start, log end) of each replica, from its own broker."""
     answers = wire.gather(
         {
-            broker: [_list(places, spec, _DEBUGGING_REPLICA) for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)]
+            broker: [replica_listing(places, spec) for spec in (OffsetSpec.EARLIEST, OffsetSpec.LATEST)]
             for broker, places in _by_replica(wire, states).items()
         },
         timeout_s,
     )
     found = {}
     for broker, (starts, ends) in answers.items():
-        start, end = _offsets(starts), _offsets(ends)
+        start, end = offsets_in(starts), offsets_in(ends)
         found.update({(*place, broker): (start[place], end[place]) for place in start.keys() & end.keys()})
     return found
 
@@ -74,17 +74,17 @@ def tiered_replicas(
     asked = _by_replica(wire, states)
     logs = (OffsetSpec.EARLIEST, OffsetSpec.EARLIEST_LOCAL, OffsetSpec.LATEST)
     answers = wire.gather(
-        {broker: [_list(places, spec, _DEBUGGING_REPLICA) for spec in logs] for broker, places in asked.items()},
+        {broker: [replica_listing(places, spec) for spec in logs] for broker, places in asked.items()},
         timeout_s,
     )
     tiered = wire.gather(
-        {broker: [_list(places, OffsetSpec.LATEST_TIERED, _DEBUGGING_REPLICA)] for broker, places in asked.items()},
+        {broker: [replica_listing(places, OffsetSpec.LATEST_TIERED)] for broker, places in asked.items()},
         timeout_s,
     )
     found = {}
     for broker, reported in answers.items():
-        starts, locals_, ends = (_offsets(answer) for answer in reported)
-        highest = _offsets(tiered[broker][0]) if broker in tiered else {}
+        starts, locals_, ends = (offsets_in(answer) for answer in reported)
+        highest = offsets_in(tiered[broker][0]) if broker in tiered else {}
         for place in starts.keys() & locals_.keys() & ends.keys():
             offsets = (starts[place], locals_[place], ends[place], highest.get(place))
             found[*place, broker] = TieredReplica(*offsets)
@@ -110,7 +110,7 @@ def watermarks(
     )
     found = {}
     for committed, uncommitted in answers.values():
-        stable, high = _offsets(committed), _offsets(uncommitted)
+        stable, high = offsets_in(committed), offsets_in(uncommitted)
         found.update({place: (high[place], stable[place]) for place in stable.keys() & high.keys()})
     return found
 
@@ -231,6 +231,11 @@ def _by_topic(places: Sequence[Place]) -> dict[str, list[int]]:
     return grouped
 
 
+def replica_listing(places: Sequence[Place], spec: int) -> Call:
+    """Asks a broker for one offset of its own replicas, of which it need not be the leader."""
+    return _list(places, spec, _DEBUGGING_REPLICA)
+
+
 def _list(places: Sequence[Place], spec: int, replica: int, isolation: int = IsolationLevel.READ_UNCOMMITTED) -> Call:
     since = _TIER_SINCE.get(OffsetSpec(spec), 0)
 
@@ -265,7 +270,8 @@ def _listing(
     )
 
 
-def _offsets(answer: Any) -> dict[Place, int]:
+def offsets_in(answer: Any) -> dict[Place, int]:
+    """The offset of each partition in an answer to ListOffsets. Partitions with an error are absent."""
     return {
         (topic.name, p.partition_index): p.offset
         for topic in answer.topics

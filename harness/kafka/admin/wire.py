@@ -7,6 +7,7 @@ the lack of one, is returned within the deadline. Messages are encoded and decod
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
 import struct
@@ -30,6 +31,8 @@ _CLIENT_ID: Final = "durability-observer"
 _FRAME_BYTES_MAX: Final = 64 << 20
 _API_VERSIONS: Final = 3  # the first with features and the metadata offset; every KRaft release answers it
 
+# What ends an exchange on a socket: a deadline, a closed connection, or bytes that are no answer.
+BROKEN: Final = (OSError, ValueError, struct.error, IndexError)
 
 # Errors for which kafka-python still has a name that Kafka has replaced.
 _RENAMED: Final = {-1: "UNKNOWN_SERVER_ERROR", 6: "NOT_LEADER_OR_FOLLOWER", 10: "MESSAGE_TOO_LARGE"}
@@ -95,6 +98,11 @@ class Connection:
 
     def close(self) -> None:
         self._socket.close()
+
+    def interrupt(self) -> None:
+        """Ends the exchange of another thread, and every later one, with an OSError."""
+        with contextlib.suppress(OSError):  # it is no longer connected
+            self._socket.shutdown(socket.SHUT_RDWR)
 
     def _exchange(self, message: Any, version: int, give_up_at: float) -> Any:
         self._correlation += 1
@@ -162,7 +170,7 @@ class Wire:
             except Unanswered as unknown:
                 self._give_back(broker, connection)
                 raise Unanswered(f"broker {broker}: {unknown}") from unknown
-            except (OSError, ValueError, struct.error, IndexError) as broken:
+            except BROKEN as broken:
                 connection.close()
                 # A pooled connection may be older than a restart of the broker and says nothing about its state now.
                 if fresh or isinstance(broken, TimeoutError):

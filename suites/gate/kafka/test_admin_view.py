@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -12,9 +13,12 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from harness import clusters
 from harness.clusters import Cluster
 from harness.kafka.admin.client import AdminView
+from harness.kafka.admin.positions import Position, Replica, SampledTopic, positions
+from harness.kafka.admin.wire import Connection
 from harness.kafka.release.cache import default_cache
 from harness.kafka.release.release import resolve
 from harness.kafka.storage.segment_scan import lineages_of, scrub
+from harness.kafka.storage.uuids import kafka_uuid
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import ClusterShape, Topic
 from harness.model.waiting import wait_for
@@ -126,6 +130,38 @@ def test_every_replica_reports_the_offsets_of_its_own_log(
         what="the log start on every replica",
     )
     assert set(logs.values()) == {(30, 150)}
+
+
+def test_each_broker_reports_all_offsets_of_its_replicas(
+    cluster: Cluster, admin: AdminView, topic: str, produce: Callable[..., None]
+) -> None:
+    (state,) = admin.partitions([topic])
+    topics = [SampledTopic(topic, state.topic_id, 2, tiered=False), SampledTopic(topic, kafka_uuid(uuid4()), 1, False)]
+    replica = Replica(topic, state.topic_id, 0)
+    assert set(sampled(cluster, topics)[2]) == {replica}, "what a broker does not have is left out"
+    assert sampled(cluster, topics)[2][replica].high_watermark is None, "its log has no leader epoch yet"
+    produce(topic, 100)
+    admin.delete_records({(topic, 0): 30})
+    known = Position(
+        log_start=30, high_watermark=100, last_stable_offset=100, leader_epoch=state.leader_epoch, log_end=100
+    )
+    wait_for(
+        lambda: sampled(cluster, topics),
+        until=lambda seen: seen == {broker: {replica: known} for broker in cluster.brokers},
+        deadline_s=20,
+        what="the offsets of every replica",
+    )
+
+
+def sampled(cluster: Cluster, topics: list[SampledTopic]) -> dict[int, dict[Replica, Position]]:
+    """What each broker reports of its replicas."""
+    found = {}
+    for broker in cluster.brokers:
+        give_up_at = time.monotonic() + 5
+        connection = Connection(cluster.direct_address(broker), give_up_at)
+        found[broker] = positions(connection, topics, give_up_at)
+        connection.close()
+    return found
 
 
 def test_open_transactions_are_seen(cluster: Cluster, admin: AdminView, topic: str) -> None:
