@@ -19,11 +19,13 @@ from harness.model.verdict import Doubt, Status, Verdict
 from harness.verify import plugins
 from harness.verify.availability import figures
 from harness.verify.checks.admin_operations import AdminReport, judged
+from harness.verify.checks.commit_regressed.offset_loss import stopped
+from harness.verify.checks.log_start.delete_records import returned, returned_by_design
 from harness.verify.checks.recovery import from_documents
-from harness.verify.checks.tier_coverage import tiered
-from harness.verify.checks.tier_retention import ever_copied
-from harness.verify.checks.tier_seam import judged as judged_seam
-from harness.verify.checks.tier_state import Tier
+from harness.verify.checks.tier.coverage import tiered
+from harness.verify.checks.tier.retention import ever_copied
+from harness.verify.checks.tier.seam import judged as judged_seam
+from harness.verify.checks.tier.state import Tier
 from harness.verify.checks.tls import UNSECURED, secured
 from harness.verify.checks.unavailable import unavailable
 from harness.verify.doubts import doubts_of, history_problem
@@ -31,8 +33,6 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.rows import NOT_FINDINGS, NOTED
 from harness.verify.engine.steps import episodes_of, step_at
-from harness.verify.excuses.delete_records import returned, returned_by_design
-from harness.verify.excuses.offset_loss import stopped
 from harness.verify.excuses.tier_metadata_lost import gaps_excused, holes, orphaned
 from harness.verify.excuses.tier_objects_deleted import absence_excused, deleted
 from harness.verify.read_back import copies_read, deleted_by

@@ -12,10 +12,11 @@ from harness.model.finding import Kind
 from harness.model.history.changes import Problem, ProblemKind
 from harness.model.plugin import active
 from harness.model.verdict import Doubt
-from harness.verify.checks import tier_coverage, tls
+from harness.verify.checks import tls
 from harness.verify.checks.commit_regressed import asks_for_groups, never_decided
 from harness.verify.checks.recovery import excusable
 from harness.verify.checks.share_groups import undrained
+from harness.verify.checks.tier import coverage
 from harness.verify.checks.unavailable import excusable_silence
 from harness.verify.completeness import evidence_gaps
 from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, places_of
@@ -48,7 +49,7 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
     found += tls.doubts(case)
     found += [
         *evidence_gaps(case, counts),
-        *tier_coverage.doubts(case, *counts.tier),
+        *coverage.doubts(case, *counts.tier),
         *_history(case),
         *_configs(case),
         *_exact_losses(case, runs),

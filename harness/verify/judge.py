@@ -19,7 +19,7 @@ from harness.model.schemas import TABLES
 from harness.model.scratch import scratch
 from harness.model.verdict import Verdict
 from harness.verify.checks.admin_operations import AdminReport, operations_of
-from harness.verify.checks.tier_state import Tier
+from harness.verify.checks.tier.state import Tier
 from harness.verify.conclude import CaseResults, conclude
 from harness.verify.engine.case import Case, case_of, lacking
 from harness.verify.engine.counts import counts
@@ -33,7 +33,7 @@ from harness.verify.engine.runs import collected, runs_of
 from harness.verify.engine.session import java_runs, open_session
 from harness.verify.engine.tables import BUNDLE, Frames, read_tables
 from harness.verify.excuses.client_faults import attributed
-from harness.verify.excuses.excuses import excused
+from harness.verify.excusing import excused
 from harness.verify.promise import Clause, declared
 from harness.verify.read_back import below_log_start
 from harness.verify.registry import Ask, clauses_of_checks, doubts_of_checks, in_one_line, queries

@@ -14,9 +14,9 @@ from harness.verify import checks
 from harness.verify.promise import Check, Introduced, declare, declared, withdraw
 from harness.verify.registry import queries
 
-# They count, or make doubts, or are parts of several checks.
-HELPERS = {"redelivered", "tier_coverage", "tier_retention", "tier_state", "tls"}
-BY_CONCLUDE = {"admin_operations", "recovery", "tier_seam", "unavailable"}
+# It makes doubts.
+HELPERS = {"tls"}
+BY_CONCLUDE = {"admin_operations", "recovery", "tier", "unavailable"}
 
 
 def test_every_module_declares_a_check_or_is_a_known_helper() -> None:

@@ -9,10 +9,10 @@ from typing import Final
 from harness.model.finding import Finding, Kind
 from harness.model.pending import Pending
 from harness.verify.checks.log_start import beyond_log
+from harness.verify.checks.log_start.delete_records import deleted_records_returned
 from harness.verify.checks.unavailable import OF_CLIENTS
 from harness.verify.engine.case import Case
-from harness.verify.excuses.delete_records import deleted_records_returned
-from harness.verify.excuses.excuses import lost_marker
+from harness.verify.excusing import lost_marker
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 

@@ -16,14 +16,14 @@ from harness.model.documents.steps import TieredSeen
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
+from harness.verify.checks.commit_regressed.offset_loss import unclean_elections
 from harness.verify.checks.read_from import DENIED
-from harness.verify.checks.tier_seam import OBJECTS, uncovered
-from harness.verify.checks.tier_state import STARTED, Partition, Row, Tier, last_look, lineage_of, tiers_of
+from harness.verify.checks.tier.seam import OBJECTS, uncovered
+from harness.verify.checks.tier.state import STARTED, Partition, Row, Tier, last_look, lineage_of, tiers_of
 from harness.verify.engine.case import Case, Place
 from harness.verify.engine.prepared import Prepared
 from harness.verify.excuses.clauses import clauses
 from harness.verify.excuses.config_history import in_force
-from harness.verify.excuses.offset_loss import unclean_elections
 
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _RECORDS: Final = (Kind.LOST, Kind.VANISHED)

@@ -16,8 +16,8 @@ from pyspark.sql import functions as F
 from harness.model.documents.steps import ObjectsDeleted, Step
 from harness.model.finding import Finding, Kind
 from harness.model.scenario.tier_rules import BY_HAND
-from harness.verify.checks.tier_seam import ABSENT, name_of, uncovered
-from harness.verify.checks.tier_state import Partition, Segment, Tier, last_look, lineage_of, tiers_of
+from harness.verify.checks.tier.seam import ABSENT, name_of, uncovered
+from harness.verify.checks.tier.state import Partition, Segment, Tier, last_look, lineage_of, tiers_of
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import PLACE, frame

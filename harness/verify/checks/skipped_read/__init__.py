@@ -13,7 +13,7 @@ from harness.verify.engine.compare import Compared
 from harness.verify.engine.prepared import at_place
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import PLACE
-from harness.verify.excuses.not_yet_compacted import OF_THE_DRAIN
+from harness.verify.excuses.compaction.not_yet_compacted import OF_THE_DRAIN
 from harness.verify.promise import Check, Introduced
 
 

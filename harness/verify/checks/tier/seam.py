@@ -15,7 +15,7 @@ from harness.model.documents.steps import ClockSet
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
-from harness.verify.checks.tier_state import (
+from harness.verify.checks.tier.state import (
     DELETED,
     DELETING,
     FINISHED,
@@ -31,7 +31,6 @@ from harness.verify.checks.tier_state import (
     rows_of_look,
 )
 from harness.verify.engine.case import NO_BROKER, Case, Place
-from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 
 LISTED_MAX: Final = 50  # of a kind and partition
@@ -338,17 +337,3 @@ def _replicas_not_seen(case: Case, names: set[str], tier: Tier) -> Iterator[Doub
             if silent := sorted(set(p.replicas) - reported):
                 where = f"{p.topic}-{p.partition} on brokers {', '.join(map(str, silent))}"
                 yield Doubt(DoubtName.TIER_NOT_READ, f"the local log start of {where} was not reported at the end")
-
-
-CHECK: Final = Check(
-    promise="Every offset of a tiered topic is in the logs of the brokers or in a whole copy in the remote tier.",
-    kinds={
-        Kind.TIER_GAP: Introduced(
-            promise="a segment is deleted locally only when its remote copy is finished (KIP-405)"
-        ),
-        Kind.TIER_OBJECT: Introduced(
-            promise="a finished copy is complete, and stays unchanged until it is deleted (KIP-405)"
-        ),
-        Kind.TIER_STATE: Introduced(promise="a remote copy is started, finished and deleted, in this order (KIP-405)"),
-    },
-)

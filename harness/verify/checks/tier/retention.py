@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.verify.checks.tier_state import Lineage, Partition, Segment, agreed, last_look, lineage_of
+from harness.verify.checks.tier.state import Lineage, Partition, Segment, agreed, last_look, lineage_of
 
 
 @dataclass(frozen=True, slots=True, order=True)

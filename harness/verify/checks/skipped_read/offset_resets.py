@@ -18,11 +18,11 @@ from harness.model.documents.steps import GroupDeleted
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
+from harness.verify.checks.commit_regressed.offset_loss import may_be_gone, skipped_by_reset
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, frame
 from harness.verify.excuses.clauses import clauses
-from harness.verify.excuses.offset_loss import may_be_gone, skipped_by_reset
 
 _RESETS: Final[Columns] = {
     "reset": "int64",

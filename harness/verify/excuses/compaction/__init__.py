@@ -23,8 +23,8 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_committed
+from harness.verify.excuses.compaction.not_yet_compacted import LEADERS, not_cleaned
 from harness.verify.excuses.config_history import compacted_until, config_history
-from harness.verify.excuses.not_yet_compacted import LEADERS, not_cleaned
 
 _KINDS: Final = (
     Kind.LOST,

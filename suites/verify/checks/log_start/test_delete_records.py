@@ -12,7 +12,7 @@ from harness.evidence.parsing import parse
 from harness.model.documents.cluster import Snapshot
 from harness.model.documents.run import Run
 from harness.model.documents.steps import Event
-from harness.verify.excuses.delete_records import deleted_records_returned, returned, returned_by_design
+from harness.verify.checks.log_start.delete_records import deleted_records_returned, returned, returned_by_design
 from suites.verify.judging import steps_of
 from suites.verify.metadata import Metadata
 

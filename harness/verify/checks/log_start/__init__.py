@@ -20,8 +20,8 @@ from harness.model.documents.steps import LogStartSeen, RecordsDeleted, TierLeft
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
-from harness.verify.checks.tier_retention import Kept, kept_in_tier
-from harness.verify.checks.tier_state import Tier
+from harness.verify.checks.tier.retention import Kept, kept_in_tier
+from harness.verify.checks.tier.state import Tier
 from harness.verify.engine.case import Case, Place
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared

@@ -13,11 +13,11 @@ from pyspark.sql import functions as F
 from harness.model.contract.internal_topics import OFFSETS, offsets_partition
 from harness.model.documents.steps import ReaderDied
 from harness.model.outcome import Outcome
+from harness.verify.checks.commit_regressed.offset_loss import skipped_by_reset, unclean_elections
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame, is_drain, is_live
 from harness.verify.excuses.config_history import compacted_until
-from harness.verify.excuses.offset_loss import skipped_by_reset, unclean_elections
 
 _SPANS: Final = {
     "topic": "string?",  # null = any place

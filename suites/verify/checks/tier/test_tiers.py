@@ -8,9 +8,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status, Verdict
-from harness.verify.checks.tier_retention import Kept, kept_in_tier
-from harness.verify.checks.tier_state import Partition, Segment
-from suites.verify.checks.tiered_history import (
+from harness.verify.checks.tier.retention import Kept, kept_in_tier
+from harness.verify.checks.tier.state import Partition, Segment
+from suites.verify.checks.tier.tiered_history import (
     DELETED,
     DELETING,
     FINISHED,

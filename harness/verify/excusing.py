@@ -15,6 +15,10 @@ from pyspark.sql import functions as F
 from harness.model.documents.steps import OnlyDiskLost, ProcessorDied, ReaderDied
 from harness.model.facts import FactKind
 from harness.model.finding import Kind
+from harness.verify.checks.commit_regressed.offset_loss import offsets_excused
+from harness.verify.checks.duplicated.producer_expiry import written_after_expiry
+from harness.verify.checks.share_groups.archived import archived
+from harness.verify.checks.skipped_read.offset_resets import reset_clauses
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, frame
@@ -32,12 +36,8 @@ from harness.verify.excuses.leader_elections import (
     permitted_elections,
 )
 from harness.verify.excuses.lost_markers import hidden_by_operator, operator_aborts
-from harness.verify.excuses.offset_loss import offsets_excused
-from harness.verify.excuses.offset_resets import reset_clauses
 from harness.verify.excuses.power_loss import outages
-from harness.verify.excuses.producer_expiry import written_after_expiry
 from harness.verify.excuses.retries import late_retries, retry_clauses
-from harness.verify.excuses.share_archived import archived
 from harness.verify.excuses.tier_metadata_lost import orphaned_clauses
 from harness.verify.excuses.tier_objects_deleted import deleted_clauses
 from harness.verify.promise import Clause
