@@ -84,11 +84,15 @@ class LeaderChange:
         return same_topic and (self.topic, self.partition) == (topic, partition)
 
 
-def leader_changes(case: Case) -> list[LeaderChange]:
+def leader_changes(case: Case) -> Sequence[LeaderChange]:
     """The changes of leaders of all topics of the contract; those of one partition in the order of their epochs."""
+    return case.once(_leader_changes)
+
+
+def _leader_changes(case: Case) -> Sequence[LeaderChange]:
     if case.history is not None:
-        return list(_in_history(case, case.history, case.contract.topics.keys()))
-    return [_sample(event, event.at_ns) for event, _ in case.events(LeaderSeen)]
+        return tuple(_in_history(case, case.history, case.contract.topics.keys()))
+    return tuple(_sample(event, event.at_ns) for event, _ in case.events(LeaderSeen))
 
 
 def internal_leader_changes(case: Case, topic: str) -> list[LeaderChange]:
