@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from harness.verify.promise import Check
+from harness.verify.promise import Check, excuses
 from harness.verify.registry import declared
 
 _HEAD: Final = """\
@@ -26,6 +26,12 @@ def render() -> str:
 def table(checks: Mapping[str, Check]) -> str:
     """One row for each check."""
     return "\n".join([_COLUMNS, *(_row(name, check) for name, check in sorted(checks.items()))])
+
+
+def excuses_table() -> str:
+    """One row for each excuse, for FORMAT.md."""
+    rows = sorted(f"| {excuse.name} | {excuse.permits} | {', '.join(excuse.kinds)} |" for _, excuse in excuses())
+    return "\n".join(["| excuse | what permits it | kinds of findings |", "|---|---|---|", *rows])
 
 
 def _row(name: str, check: Check) -> str:

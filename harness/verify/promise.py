@@ -7,7 +7,7 @@ says about its findings comes from this declaration.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from harness.model.contract.contract import Contract, ProducerContract, TopicContract
 from harness.model.finding import FindingKind
 from harness.model.verdict import Doubt
+from harness.verify.excuse import Excuse
 
 if TYPE_CHECKING:
     from harness.verify.engine.case import Case
@@ -55,11 +56,6 @@ class Introduced:
     rank: int | None = None
 
 
-def _no_clauses(number: int, case: Case) -> Iterable[Clause]:
-    del number, case
-    return ()
-
-
 def _no_doubts(case: Case) -> Iterable[Doubt]:
     del case
     return ()
@@ -77,7 +73,7 @@ class Check:
     finer: the order of reasons within a kind, added to the rank of the kind.
     queries: by name, functions from parts of the inputs (`PARTS`, by their parameters) to rows in the form of
     `engine.rows.found`. Checks of small evidence have none: conclude.py calls them.
-    excuses: clauses (`excuses.clauses`) for the number of a bundle and its case, of kinds in this declaration only.
+    excuses: those of kinds in this declaration only (`excuse.py`).
     doubts: reasons why the evidence of a case proves too little for this check.
     """
 
@@ -87,7 +83,7 @@ class Check:
     breaks: str = ""
     finer: Mapping[str, int] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
-    excuses: Callable[[int, Case], Iterable[Clause]] = _no_clauses
+    excuses: tuple[Excuse, ...] = ()
     doubts: Callable[[Case], Iterable[Doubt]] = _no_doubts
 
     @property
@@ -103,6 +99,7 @@ class Check:
 
 
 _DECLARED: Final[dict[str, Check]] = {}
+_SHARED: Final[list[Excuse]] = []
 
 
 def declared() -> Mapping[str, Check]:
@@ -121,12 +118,42 @@ def declare(name: str, check: Check) -> None:
     ):
         if twice := sorted(str(key) for key in mine if any(key in other for other in others)):
             raise ValueError(f"another check already has the {what} {twice[0]}; rename it here")
+    check_names(check.excuses)
+    for excuse in check.excuses:
+        if foreign := sorted({str(kind) for kind in excuse.kinds} - {*map(str, check.reports)}):
+            raise ValueError(f"its excuse {excuse.name} is for the kind {foreign[0]}, which it does not report")
     if not check.promise:
         raise ValueError("its promise is empty; write the promise in one sentence")
     for query, function in check.queries.items():
         if unknown := [part for part in parameters(function) if part not in PARTS]:
             raise ValueError(f"query {query} needs {unknown[0]!r}, which is no input; its parameters may be {PARTS}")
     _DECLARED[name] = check
+
+
+def share(found: Sequence[Excuse]) -> None:
+    """Adds excuses that several checks share."""
+    check_names(found)
+    _SHARED.extend(found)
+
+
+def excuses() -> list[tuple[str, Excuse]]:
+    """Every excuse, with the name of the check that declares it; "" for those that several promises share."""
+    own = [(name, excuse) for name, check in _DECLARED.items() for excuse in check.excuses]
+    return [*(("", excuse) for excuse in _SHARED), *own]
+
+
+def check_names(found: Sequence[Excuse]) -> None:
+    """ValueError, in one sentence, for excuses that contradict each other or another one."""
+    others = [excuse for _, excuse in excuses()]
+    for excuse in found:
+        if excuse.name in {other.name for other in others}:
+            raise ValueError(f"there already is an excuse {excuse.name!r}; rename this one")
+        if not excuse.permits:
+            raise ValueError(f"its excuse {excuse.name} does not say what permits it; write `permits` in one sentence")
+        same = [other for other in others if other.rows and excuse.rows and other.turn is excuse.turn]
+        if twice := [other.name for other in same if set(other.kinds) & set(excuse.kinds)]:
+            raise ValueError(f"the excuses {excuse.name} and {twice[0]} of one turn are for the same kind; change one")
+        others.append(excuse)
 
 
 def withdraw(name: str) -> None:

@@ -12,7 +12,6 @@ from harness.verify.checks.log_start import beyond_log
 from harness.verify.checks.log_start.delete_records import deleted_records_returned
 from harness.verify.checks.unavailable import OF_CLIENTS
 from harness.verify.engine.case import Case
-from harness.verify.excusing import lost_marker
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 
@@ -59,7 +58,6 @@ def _hanging(case: Case) -> Iterator[Finding]:
                 f"{waited_s:g} s after the last transaction"
             ),
             contract=promise(Kind.HANGING_TRANSACTION, None, None, case.contract),
-            excused_by=lost_marker(case, p.topic, p.partition, stable),
         )
 
 

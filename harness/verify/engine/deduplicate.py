@@ -69,10 +69,12 @@ def deduplicate(rows: DataFrame) -> DataFrame:
 
 def once_for_all_readers(rows: DataFrame) -> DataFrame:
     """One row for each record and defect, with the names of all its readers."""
-    same = [c for c in rows.columns if c not in ("reader", "other")]
+    same = [c for c in rows.columns if c not in ("reader", "other", "excuse")]
     readers = F.array_sort(F.collect_set("reader"))
     more = F.size(readers) - _READERS_NAMED
     named = F.array_join(F.slice(readers, 1, _READERS_NAMED), ", ")
     named = F.when(more > 0, F.concat(named, F.lit(" and "), more.cast("string"), F.lit(" more"))).otherwise(named)
-    merged = rows.groupBy(*same).agg(named.alias("reader"), F.min("other").alias("other"))
+    merged = rows.groupBy(*same).agg(
+        named.alias("reader"), F.min("other").alias("other"), F.min("excuse").alias("excuse")
+    )
     return merged.withColumn("reader", F.when(F.col("reader") != "", F.col("reader")))

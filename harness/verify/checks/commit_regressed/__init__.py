@@ -13,6 +13,7 @@ from harness.model.documents.steps import GroupDeleted
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
+from harness.verify.checks.commit_regressed import offset_loss
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
@@ -255,4 +256,5 @@ CHECK: Final = Check(
         ),
     },
     queries={"commit_regressed": commit_regressed},
+    excuses=offset_loss.EXCUSES,
 )

@@ -9,21 +9,23 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.contract.contract import OFFSETS_RETENTION, OffsetsContract, ReaderContract
 from harness.model.contract.internal_topics import OFFSETS, offsets_partition
 from harness.model.documents.cluster import GroupReset
-from harness.model.documents.steps import GroupAway, LogStartSeen, UncleanElection
+from harness.model.documents.steps import GroupAway, LogStartSeen
+from harness.model.excuse import Evidence
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
-from harness.verify.engine.case import NO_BROKER, Case
-from harness.verify.engine.elections import LeaderChange, internal_leader_changes
+from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import LEADER_UNKNOWN
 from harness.verify.engine.tables import BUNDLE, frame
+from harness.verify.excuse import Excuse, of_event, reference
 from harness.verify.excuses.config_history import in_force
+from harness.verify.excuses.unclean_elections import internal_elections
 
 # The ISR in a sample may be older than the one that its leader uses. That in the history is exact.
 _SAMPLED_NS: Final = 2 * 10**9
@@ -39,10 +41,14 @@ _CLAUSES: Final[Columns] = {
     "until_ns": "int64",  # or before this, when a deposed coordinator may have acknowledged it
     "kept_ns": "int64",  # commits done before this are not excused
     "why": "string",
+    "evidence": "string",
+    "what": "string",
+    "step": "string?",
+    "at_ns": "int64?",
 }
 
 
-def offsets_excused(rows: DataFrame, given: Prepared) -> DataFrame:
+def _offsets_lost(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `excused_by` set for group offsets that the contract of __consumer_offsets permits to be lost.
 
     With the kind LEADER_UNKNOWN if it is unknown whether the new coordinator acknowledged the missing commit.
@@ -64,11 +70,19 @@ def offsets_excused(rows: DataFrame, given: Prepared) -> DataFrame:
         ),
     )
     ours = (F.col("kind") == Kind.COMMIT_REGRESSED.value) & (F.size(holding) > 0)
-    why = F.when(F.coalesce(ours, F.lit(False)), F.array_min(F.transform(holding, lambda c: c["why"])))
+    least = F.array_min(F.transform(holding, _permission))
+    permission = F.when(F.coalesce(ours, F.lit(False)), least)
+    why = permission["why"]
     in_doubt = why.isNotNull() & F.col("excused_by").isNull()
     in_doubt &= ~F.exists(holding, lambda clause: F.col("done_ns") <= clause["sure_ns"])
     kind = F.when(in_doubt, F.lit(LEADER_UNKNOWN)).otherwise(F.col("kind"))
-    return joined.withColumns({"excused_by": F.coalesce("excused_by", why), "kind": kind}).drop("clauses")
+    named = {"excused_by": F.coalesce("excused_by", why), "kind": kind, "evidence": permission["evidence"]}
+    return joined.withColumns(named).drop("clauses")
+
+
+def _permission(clause: Column) -> Column:
+    evidence = reference(clause["evidence"], clause["what"], clause["step"], clause["at_ns"])
+    return F.struct(clause["why"].alias("why"), evidence.alias("evidence"))
 
 
 def _clauses(case: Case) -> Iterator[tuple[Any, ...]]:
@@ -78,7 +92,7 @@ def _clauses(case: Case) -> Iterator[tuple[Any, ...]]:
 
 
 def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
-    for change in unclean_elections(case, OFFSETS):
+    for change in internal_elections(case, OFFSETS):
         partition, epoch = change.partition, change.leader_epoch
         if not (offsets.unclean_election or in_force(case, OFFSETS, _UNCLEAN, "true", change.at_ns)):
             continue
@@ -88,22 +102,28 @@ def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, .
             f"unclean election of {OFFSETS}/{partition} in epoch {epoch}, which the contract permits{alone}: "
             "it may lose what its groups committed before it"
         )
+        times = (change.since_ns, change.sure_ns, change.late_ns, kept_ns)
         for group in groups_reported(case):
             if offsets_partition(group, offsets.partitions) == partition:
-                yield group, ",".join(_BACK), change.since_ns, change.sure_ns, change.late_ns, kept_ns, why
+                yield group, ",".join(_BACK), *times, why, *_row(change.evidence)
 
 
 def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
     """Groups without members for longer than offsets.retention.minutes (KIP-211). All offsets of an empty group
     expire together; those of a group with members stay, however old they are."""
-    for event, _ in case.events(GroupAway):
+    for event, step in case.events(GroupAway):
         due_ns = event.from_ns + offsets.retention_minutes * _MINUTE_NS
         if event.to_ns >= due_ns:
             why = (
                 f"{OFFSETS_RETENTION}={offsets.retention_minutes}: group {event.group} had no members for "
                 f"{(event.to_ns - event.left_ns) / 1e9:.0f} s, so its committed offsets expired (KIP-211)"
             )
-            yield event.group, "gone", due_ns, event.left_ns, event.left_ns, 0, why
+            evidence = of_event(event, step, event.to_ns)
+            yield event.group, "gone", due_ns, event.left_ns, event.left_ns, 0, why, *_row(evidence)
+
+
+def _row(evidence: Evidence) -> tuple[str | int | None, ...]:
+    return evidence.kind.value, evidence.what, evidence.step, evidence.at_ns
 
 
 def may_be_gone(case: Case, group: str, *, reported_ns: int, done_ns: int, first_ns: int) -> bool:
@@ -114,7 +134,7 @@ def may_be_gone(case: Case, group: str, *, reported_ns: int, done_ns: int, first
         and reported_ns >= from_ns
         and done_ns <= sure_ns
         and first_ns > kept_ns
-        for of_group, reasons, from_ns, sure_ns, _, kept_ns, _ in _clauses(case)
+        for of_group, reasons, from_ns, sure_ns, _, kept_ns, *_ in _clauses(case)
     )
 
 
@@ -153,37 +173,19 @@ def _log_start(case: Case, row: GroupReset) -> int:
     return max((event.log_start for event in seen if event.at_ns <= row.at_ns), default=0)
 
 
-def unclean_elections(case: Case, topic: str) -> Iterator[LeaderChange]:
-    """Elections of leaders of an internal topic that may lack acknowledged records.
-
-    The event of a step that makes one counts unless a whole history has every election.
-    """
-    if case.history is None or not case.history.whole:
-        for event, step in case.events(UncleanElection):
-            if event.topic == topic:
-                # The step begins while the partition has no leader, so no record is accepted until the election.
-                began_ns = min(event.at_ns, step.started_ns or event.at_ns)
-                yield LeaderChange(
-                    topic=topic,
-                    topic_id=None,
-                    partition=event.partition,
-                    old_leader=None,
-                    new_leader=NO_BROKER if event.leader is None else event.leader,
-                    leader_epoch=event.leader_epoch,
-                    clean=False,
-                    unclean=True,
-                    since_ns=began_ns,
-                    at_ns=began_ns,
-                    sure_ns=began_ns,
-                    late_ns=began_ns,
-                    in_sync_ns=0,
-                )
-    yield from (change for change in internal_leader_changes(case, topic) if change.unclean and change.elected)
-
-
 def groups_reported(case: Case) -> list[str]:
     """Groups that the contract or any coordinator names."""
     contract = case.contract
     declared = {r.group for r in contract.readers.values()} | {p.group for p in contract.processors.values()}
     reported = {row.group for snapshot in case.cluster.snapshots for row in snapshot.groups}
     return sorted(declared | reported | {row.group for row in case.cluster.group_answers or ()})
+
+
+EXCUSES: Final = (
+    Excuse(
+        name="offset_loss",
+        permits="The contract of __consumer_offsets permits that committed offsets were lost or expired.",
+        kinds=(Kind.COMMIT_REGRESSED,),
+        rows=_offsets_lost,
+    ),
+)

@@ -13,11 +13,12 @@ from pyspark.sql import functions as F
 from harness.model.contract.internal_topics import OFFSETS, offsets_partition
 from harness.model.documents.steps import ReaderDied
 from harness.model.outcome import Outcome
-from harness.verify.checks.commit_regressed.offset_loss import skipped_by_reset, unclean_elections
+from harness.verify.checks.commit_regressed.offset_loss import skipped_by_reset
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame, is_drain, is_live
 from harness.verify.excuses.config_history import compacted_until
+from harness.verify.excuses.unclean_elections import internal_elections
 
 _SPANS: Final = {
     "topic": "string?",  # null = any place
@@ -71,7 +72,7 @@ def _reset(case: Case) -> list[tuple[Any, ...]]:
 
 def _offsets_lost(case: Case) -> list[tuple[Any, ...]]:
     """Everything that groups read if their offsets were in a log that an unclean election replaced."""
-    elected = {change.partition for change in unclean_elections(case, OFFSETS)}
+    elected = {change.partition for change in internal_elections(case, OFFSETS)}
     offsets = case.contract.offsets
     return [
         (None, None, reader.reader, 0, UNBOUNDED)

@@ -8,6 +8,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
+from harness.verify.checks.duplicated import producer_expiry
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import PLACE, RECORD
@@ -33,4 +34,5 @@ CHECK: Final = Check(
         (Kind.DUPLICATED, ""): lambda run: f"this is a second copy; the first copy is at {span(run, 'offset')}",
     },
     queries={"duplicated": duplicated},
+    excuses=producer_expiry.EXCUSES,
 )

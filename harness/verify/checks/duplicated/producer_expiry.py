@@ -13,16 +13,18 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.model.excuse import Evidence, EvidenceKind
 from harness.model.finding import Kind
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
+from harness.verify.excuse import Excuse
 from harness.verify.excuses.client_faults import within
 
 # The clock of the broker and ours are those of one machine, but ours is monotonic: allowed difference.
 _CLOCKS_MS: Final = 500
 
 
-def written_after_expiry(rows: DataFrame, given: Prepared) -> DataFrame:
+def _written_after_expiry(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `excused_by` set for second copies that may have been appended after their producer's state had
     expired.
 
@@ -53,3 +55,14 @@ def written_after_expiry(rows: DataFrame, given: Prepared) -> DataFrame:
     )
     excused = F.coalesce("excused_by", F.when(F.coalesce(expired, F.lit(False)), why))
     return joined.withColumn("excused_by", excused).drop("last_ms", "expiration_ms")
+
+
+EXCUSES: Final = (
+    Excuse(
+        name="producer_expiry",
+        permits="The broker's state of a producer had expired (producer.id.expiration.ms) when it sent a record again.",
+        kinds=(Kind.DUPLICATED,),
+        rows=_written_after_expiry,
+        evidence=Evidence(kind=EvidenceKind.RECORDS, what="batches"),
+    ),
+)

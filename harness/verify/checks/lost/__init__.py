@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from harness.model.contract.contract import MIN_INSYNC
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
+from harness.verify.checks.lost import acks
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place
@@ -125,4 +126,5 @@ CHECK: Final = Check(
         (Kind.LOST, "beyond_every_log"): "the log of every replica ends at or below its offset",
     },
     queries={"lost": lost, "beyond_every_log": beyond_every_log},
+    excuses=acks.EXCUSES,
 )

@@ -12,6 +12,7 @@ from harness.model.contract.contract import SENTINEL
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
+from harness.verify.checks.processed import processor_died
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place, is_own_client
@@ -178,4 +179,5 @@ CHECK: Final = Check(
         (Kind.SKIPPED_READ, "processed"): "the group committed past it, and no output of it is visible",
     },
     queries={"processed": processed},
+    excuses=processor_died.EXCUSES,
 )

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.verify.checks.share_groups import members
+from harness.verify.checks.skipped_read import offset_resets, reader_died
 from harness.verify.engine.compare import Compared
 from harness.verify.engine.prepared import at_place
 from harness.verify.engine.rows import found
@@ -41,4 +42,5 @@ CHECK: Final = Check(
     },
     seen={(Kind.SKIPPED_READ, ""): "the reader went past it without receiving it, and it is in the log"},
     queries={"skipped_read": skipped_read},
+    excuses=(*offset_resets.EXCUSES, *reader_died.EXCUSES),
 )

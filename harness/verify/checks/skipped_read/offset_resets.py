@@ -9,12 +9,13 @@ records below it had been received by the group.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import functions as F
 
 from harness.model.documents.cluster import GroupReset
 from harness.model.documents.steps import GroupDeleted
+from harness.model.excuse import Evidence, EvidenceKind
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
@@ -22,7 +23,9 @@ from harness.verify.checks.commit_regressed.offset_loss import may_be_gone, skip
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, frame
+from harness.verify.excuse import Excuse
 from harness.verify.excuses.clauses import clauses
+from harness.verify.promise import Clause
 
 _RESETS: Final[Columns] = {
     "reset": "int64",
@@ -44,8 +47,8 @@ class _Commits:
     first_ns: int
 
 
-def reset_clauses(given: Prepared) -> list[tuple[Any, ...]]:
-    """Rows of `EXCUSES` for the records that existed when a member started at the end, and no others."""
+def _by_tables(given: Prepared) -> list[Clause]:
+    """Clauses for the records that existed when a member started at the end, and no others."""
     resets = [
         (n, reader, row, why)
         for n, case in enumerate(given.cases)
@@ -55,7 +58,7 @@ def reset_clauses(given: Prepared) -> list[tuple[Any, ...]]:
     if not resets:
         return []
     commits = _committed(given, [(n, row) for n, _, row, _ in resets])
-    found: list[tuple[Any, ...]] = []
+    found: list[Clause] = []
     for nth, (n, reader, row, why) in enumerate(resets):
         last = commits.get(nth)
         if row.committed is None and last is not None and not _may_be_gone(given.cases[n], row, last):
@@ -64,6 +67,7 @@ def reset_clauses(given: Prepared) -> list[tuple[Any, ...]]:
             n,
             [Kind.SKIPPED_READ],
             f"skipped by the application: auto.offset.reset=latest of {reader.reader}, and {why}",
+            evidence=Evidence(kind=EvidenceKind.SNAPSHOT, what="group_resets", at_ns=row.at_ns),
             topic=row.topic,
             partition=row.partition,
             reader=reader.reader,
@@ -102,3 +106,13 @@ def _committed(given: Prepared, resets: list[tuple[int, GroupReset]]) -> dict[in
         row["reset"]: _Commits(row["last"]["offset"], row["last"]["called_ns"], row["last"]["done_ns"], row["first_ns"])
         for row in by_reset
     }
+
+
+EXCUSES: Final = (
+    Excuse(
+        name="offset_reset",
+        permits="A group without a committed offset starts at the end, by its auto.offset.reset=latest.",
+        kinds=(Kind.SKIPPED_READ,),
+        by_tables=_by_tables,
+    ),
+)

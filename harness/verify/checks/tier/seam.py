@@ -7,8 +7,9 @@ nothing of the log that came after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from typing import Final
 
 from harness.model.documents.steps import ClockSet
@@ -39,7 +40,6 @@ EARLIER_LOOKS: Final = ("loaded", "healed")
 ANSWERS_NS: Final = 5 * 10**9
 # Every finished copy has these objects; a transaction index only if the metadata does not say that it is empty.
 OBJECTS: Final = ("log", "index", "timeindex", "leader_epoch_checkpoint", "snapshot")
-ABSENT: Final = " is missing"
 _TXN_INDEX: Final = "txnindex"
 # RemoteLogSegmentState.isValidTransition in Kafka; a repeated state is no transition.
 _NEXT: Final[Mapping[str | None, frozenset[str]]] = {
@@ -63,30 +63,55 @@ class Seam:
 def judged(case: Case, tier: Tier) -> Seam:
     """The findings, doubts and notes of one case; nothing when no topic is tiered or the run did not finish."""
     out = Seam()
-    names = {name for name, topic in case.contract.topics.items() if topic.tiered}
-    if not names or not case.complete:
-        return out
-    out.doubts += [*_not_read(names, tier), *_replicas_not_seen(case, names, tier)]
+    names = _tiered_topics(case)
+    if names:
+        out.doubts += [*_not_read(names, tier), *_replicas_not_seen(case, names, tier)]
+    for one in _judged_partitions(case, tier):
+        for found in (
+            one.gaps(),
+            one.claims(),
+            one.objects(),
+            one.contradictions(),
+            one.states(),
+        ):
+            out.findings += one.listed(found)
+        out.notes += one.leaks()
+    return out
+
+
+def missing_objects(case: Case, tier: Tier) -> dict[Finding, Segment]:
+    """The findings that only report an object of a copy as missing, each with the copy."""
+    return {
+        one.finding_of(segment, what): segment
+        for one in _judged_partitions(case, tier)
+        for segment, defect, what in one.defects()
+        if defect is _Defect.MISSING
+    }
+
+
+def _tiered_topics(case: Case) -> set[str]:
+    """The topics to be judged; none of a run that did not finish."""
+    return {name for name, topic in case.contract.topics.items() if topic.tiered} if case.complete else set()
+
+
+def _judged_partitions(case: Case, tier: Tier) -> Iterator[_TieredPartition]:
+    """None if the tier was not read, which proves nothing and is a doubt."""
+    names = _tiered_topics(case)
     # Before an upgrade, brokers recorded nothing about empty transaction indexes.
     one_release = not (case.scenario.shape and case.scenario.shape.starts_on)
     every = [s for place, p in tier.partitions.items() if place[0] in names for s in p.segments.values()]
-    if not every:
-        return out  # the tier was not read: a doubt, and no proof of anything
     knows_empty = one_release and any(segment.txn_index_empty for segment in every)
-    for place, partition in sorted(tier.partitions.items()):
+    for place, partition in sorted(tier.partitions.items()) if every else ():
         # A partition that no replica reports at the end is of a deleted topic of the same name.
         if place[0] in names and last_look(partition.replicas):
-            one = _TieredPartition(case, place, partition, knows_empty)
-            for found in (
-                one.gaps(),
-                one.claims(),
-                one.objects(),
-                one.contradictions(),
-                one.states(),
-            ):
-                out.findings += one.listed(found)
-            out.notes += one.leaks()
-    return out
+            yield _TieredPartition(case, place, partition, knows_empty)
+
+
+class _Defect(Enum):
+    """What is wrong with an object of a finished copy."""
+
+    MISSING = auto()
+    WRONG = auto()  # damaged, not as the metadata says, or changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,20 +189,28 @@ class _TieredPartition:
     # --- objects ---
 
     def objects(self) -> Iterator[Finding]:
+        return (self.finding_of(segment, what) for segment, _, what in self.defects())
+
+    def defects(self) -> Iterator[tuple[Segment, _Defect, str]]:
+        """What is wrong with finished copies that no later one replaces."""
         wrong = self._incomplete()
         for segment in wrong:
-            for what in wrong[segment] if not self._is_replaced(segment, wrong) else ():
-                base = segment.base_offset or 0
-                span = base, segment.end_offset or base
-                yield self._finding(Kind.TIER_OBJECT, f"{name_of(base, segment.id)}{what}", span, "the remote tier")
+            if not self._is_replaced(segment, wrong):
+                yield from ((segment, defect, what) for defect, what in wrong[segment])
 
-    def _incomplete(self) -> dict[Segment, list[str]]:
+    def finding_of(self, segment: Segment, what: str) -> Finding:
+        base = segment.base_offset or 0
+        span = base, segment.end_offset or base
+        # The name of a copy, as in the names of its objects.
+        return self._finding(Kind.TIER_OBJECT, f"{base:020d}-{segment.id}{what}", span, "the remote tier")
+
+    def _incomplete(self) -> dict[Segment, list[tuple[_Defect, str]]]:
         """Finished copies, and what is wrong with each."""
         finished = [s for s in self.partition.segments.values() if s.state == FINISHED and s.stable]
         found = {s: list(self._wrong(s, self.partition.objects.get(s.id, []))) for s in finished}
         return {s: what for s, what in found.items() if what and s.base_offset is not None}
 
-    def _is_replaced(self, segment: Segment, wrong: Mapping[Segment, list[str]]) -> bool:
+    def _is_replaced(self, segment: Segment, wrong: Collection[Segment]) -> bool:
         """Whether a later complete copy has the same offsets. LocalTieredStorage checks only that files exist: a
         leader that loses its replica during a copy leaves an incomplete copy, marks it finished, and the next leader
         copies the segment again."""
@@ -198,19 +231,20 @@ class _TieredPartition:
                 detail = f"finished copies {', '.join(sorted(digests))} of the same offsets and epochs differ"
                 yield self._finding(Kind.TIER_OBJECT, detail, (base, end), "the remote tier")
 
-    def _wrong(self, segment: Segment, rows: Sequence[Row]) -> Iterator[str]:
+    def _wrong(self, segment: Segment, rows: Sequence[Row]) -> Iterator[tuple[_Defect, str]]:
         found = {row["kind"]: row for row in last_look(rows)}
         wanted = [*OBJECTS, *([_TXN_INDEX] if self.knows_empty and not segment.txn_index_empty else [])]
         for kind in wanted:
             if kind not in found:
-                yield f".{kind}{ABSENT}, and the metadata says {segment.state}"
+                yield _Defect.MISSING, f".{kind} is missing, and the metadata says {segment.state}"
         log = found.get("log")
         if log is not None:
-            yield from (f".log {what}" for what in _wrong_log(segment, log))
+            yield from ((_Defect.WRONG, f".log {what}") for what in _wrong_log(segment, log))
         for row in rows if self._timed else ():
             now = found.get(row["kind"])
             if now is not None and segment.copied_by(row["looked_ns"]) and row["sha256"] != now["sha256"]:
-                yield f".{row['kind']} differs from what it was at the look `{row['look']}`; objects must never change"
+                differs = f"differs from what it was at the look `{row['look']}`; objects must never change"
+                yield _Defect.WRONG, f".{row['kind']} {differs}"
 
     # --- states ---
 
@@ -273,11 +307,6 @@ class _TieredPartition:
             detail=detail,
             contract=promise(kind, topic, None, self.case.contract),
         )
-
-
-def name_of(base_offset: int, segment_id: str) -> str:
-    """The name of a copy, as in the names of its objects."""
-    return f"{base_offset:020d}-{segment_id}"
 
 
 def uncovered(copied: Sequence[Segment], lineage: Lineage, start: int, end: int) -> Iterator[tuple[int, int]]:

@@ -15,7 +15,8 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from harness.model.contract.contract import COMPACTION_OF, DELETE_RETENTION, MIN_COMPACTION_LAG
+from harness.model.contract.contract import DELETE_RETENTION, MIN_COMPACTION_LAG
+from harness.model.excuse import COMPACTION, Evidence, EvidenceKind
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
@@ -23,6 +24,7 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_committed
+from harness.verify.excuse import Excuse
 from harness.verify.excuses.compaction.not_yet_compacted import LEADERS, not_cleaned
 from harness.verify.excuses.config_history import compacted_until, config_history
 
@@ -53,7 +55,7 @@ _KEY: Final = [*PLACE, "key_hash"]
 _TOMBSTONE: Final = "null"
 
 
-def compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
+def _compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `excused_by` where compaction may have removed the record."""
     topics = [(n, *row) for n, case in enumerate(given.cases) for row in _topics(case)]
     if not topics:
@@ -68,7 +70,7 @@ def compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
     ):
         joined = joined.join(known, on, "left")
     by_unknown_tombstone = F.coalesce(F.col("returned_ns") <= F.col("unknown_tombstone_ns"), F.lit(False))
-    what = F.concat(F.lit(COMPACTION_OF), F.col("topic"))
+    what = F.concat(F.lit("compaction of "), F.col("topic"))
     why = (
         F.when(_superseded() & ~_nothing_newer(), F.concat(what, F.lit(": a later record has the same key")))
         .when(_expired_tombstone(), F.concat(what, F.lit(": it is a tombstone, and delete.retention.ms has passed")))
@@ -199,3 +201,14 @@ def _on_copies(keyed: DataFrame, given: Prepared, compacted: DataFrame) -> DataF
         *RECORD, *PLACE[1:], "offset", copy.alias("copy")
     )
     return keyed.drop("offset").join(shown, [*RECORD, *PLACE[1:]])
+
+
+EXCUSES: Final = (
+    Excuse(
+        name=COMPACTION,
+        permits="Compaction may remove a record that a later one with its key replaced, and an expired tombstone.",
+        kinds=_KINDS,
+        rows=_compacted_away,
+        evidence=Evidence(kind=EvidenceKind.RECORDS, what="ledger"),
+    ),
+)
