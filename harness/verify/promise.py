@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 from harness.model.contract.contract import Contract, ProducerContract, TopicContract
 from harness.model.finding import FindingKind
 from harness.model.verdict import Doubt
+from harness.verify.engine.rows import Reason
 from harness.verify.excuse import Excuse
 
 if TYPE_CHECKING:
@@ -67,10 +68,13 @@ class Check:
 
     promise: what it checks, in one full sentence.
     kinds: the kinds of findings that it introduces.
-    seen: the observation, in one sentence that begins in lower case, by kind and by the reason that a query gives. The
-    kinds may be those of other checks.
+    seen: the observation, in one sentence that begins in lower case, by kind and by the reason that a query gives, a
+    member of the check's own enum. The kinds may be those of other checks.
     breaks: the promise that its findings of other checks' kinds break; "" where it is that of the kind.
     finer: the order of reasons within a kind, added to the rank of the kind.
+    beside: reasons of findings that are reported also if a finding with a lower rank is.
+    of_committed: reasons that a read_committed reader received the record, with the reason that counts if its
+    transaction was not aborted; else it becomes an aborted_read.
     queries: by name, functions from parts of the inputs (`PARTS`, by their parameters) to rows in the form of
     `engine.rows.found`. Checks of small evidence have none: conclude.py calls them.
     excuses: those of kinds in this declaration only (`excuse.py`).
@@ -79,9 +83,11 @@ class Check:
 
     promise: str
     kinds: Mapping[FindingKind, Introduced] = field(default_factory=dict)
-    seen: Mapping[tuple[FindingKind, str], Sentence] = field(default_factory=dict)
+    seen: Mapping[tuple[FindingKind, Reason], Sentence] = field(default_factory=dict)
     breaks: str = ""
-    finer: Mapping[str, int] = field(default_factory=dict)
+    finer: Mapping[Reason, int] = field(default_factory=dict)
+    beside: frozenset[Reason] = frozenset()
+    of_committed: Mapping[Reason, Reason] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
     excuses: tuple[Excuse, ...] = ()
     doubts: Callable[[Case], Iterable[Doubt]] = _no_doubts
@@ -175,16 +181,6 @@ def span(run: Run, what: str) -> str:
     """ "offset 7", or "offsets 7 to 9", from the second figure of a range."""
     first, last = run["other_first"], run["other_last"]
     return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
-
-
-def reason_of(reason: str) -> str:
-    """The reason without the place that a query may append: "processed in made/0"."""
-    return reason.partition(" in ")[0]
-
-
-def place_in(run: Run) -> str:
-    """The place that a query appended to the reason."""
-    return str(run["reason"]).partition(" in ")[2]
 
 
 def by_idempotence(settings: Settings) -> str:

@@ -51,9 +51,9 @@ def acked_twice(drill: Drill) -> DataFrame:
         (F.count("*") + 1).alias("acked"),
     )
     reason = (
-        F.when(F.col("proven"), F.lit(AckedTwice.PROVEN.value))
-        .when(F.col("of_librdkafka"), F.lit(AckedTwice.LIBRDKAFKA.value))
-        .otherwise(F.lit(AckedTwice.UNKNOWN.value))
+        F.when(F.col("proven"), F.lit(AckedTwice.PROVEN))
+        .when(F.col("of_librdkafka"), F.lit(AckedTwice.LIBRDKAFKA))
+        .otherwise(F.lit(AckedTwice.UNKNOWN))
     )
     return found(rows, Kind.CONFLICTING, reason, other="acked")
 
@@ -92,5 +92,6 @@ CHECK: Final = Check(
             f"for up to {run['other_last']} records"
         ),
     },
+    beside=frozenset(AckedTwice),  # a contradiction within the ledger is named beside the loss that it causes
     queries={"acked_twice": acked_twice},
 )

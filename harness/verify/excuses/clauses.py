@@ -12,6 +12,7 @@ from harness.model.excuse import Evidence
 from harness.model.finding import FindingKind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
+from harness.verify.engine.rows import ByApplication, word_of
 from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame
 from harness.verify.excuse import reference
 
@@ -43,7 +44,7 @@ def holds(clause: Column) -> Column:
     """Whether a clause covers a finding: True or False for every row."""
     acked = F.col("outcome") == Outcome.ACKED.value
     when_ns = F.when(acked, F.col("returned_ns")).otherwise(F.col("called_ns"))
-    by_application = F.coalesce(F.col("reason").startswith("processed in "), F.lit(False))
+    by_application = F.coalesce(word_of() == ByApplication.PROCESSED, F.lit(False))
     in_time = (~acked | (when_ns >= clause["since_ns"])) & (
         (clause["until_ns"] >= UNBOUNDED) | (when_ns <= clause["until_ns"])
     )

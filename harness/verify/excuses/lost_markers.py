@@ -24,6 +24,7 @@ from harness.model.excuse import EvidenceKind
 from harness.model.finding import Finding, Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
+from harness.verify.checks.lost import Lost
 from harness.verify.checks.tier.state import Tier
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
@@ -32,7 +33,6 @@ from harness.verify.excuse import Excuse, Permit, Permitted, Turn, reference
 from harness.verify.excuses.unclean_elections import permitted_elections
 
 _KINDS: Final = (Kind.LOST, Kind.VANISHED, Kind.TORN_TRANSACTION)
-_HIDDEN: Final = "uncommitted_only"  # reason of losses that only read_committed hides
 # State of a coordinator that has every marker acknowledged: it will write no other.
 _COMMITTED: Final = "CompleteCommit"
 _EVENT: Final = str(TransactionAborted.__struct_config__.tag)
@@ -115,7 +115,7 @@ def _hidden_by_operator(rows: DataFrame, given: Prepared) -> DataFrame:
     joined = rows.join(F.broadcast(aborts), [*PLACE, "txn_id"], "left")
     of_it = (
         F.col("kind").isin(*(kind.value for kind in _KINDS))
-        & ((F.col("kind") != Kind.LOST.value) | (F.col("reason") == _HIDDEN))
+        & ((F.col("kind") != Kind.LOST.value) | (F.col("reason") == Lost.UNCOMMITTED_ONLY))
         & (F.col("outcome") == Outcome.ACKED.value)
         & (F.col("txn") == TxnOutcome.COMMITTED.value)
         & (F.col("returned_ns") <= F.col("until_ns"))

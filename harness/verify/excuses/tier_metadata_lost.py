@@ -14,7 +14,7 @@ from harness.model.contract.internal_topics import TIER_METADATA, InternalContra
 from harness.model.documents.steps import TieredSeen
 from harness.model.excuse import TIER_METADATA_LOST
 from harness.model.finding import Finding, Kind
-from harness.verify.checks.read_from import DENIED
+from harness.verify.checks.read_from import ReadFrom
 from harness.verify.checks.tier.seam import OBJECTS, uncovered
 from harness.verify.checks.tier.state import STARTED, Partition, Row, Tier, last_look, lineage_of, tiers_of
 from harness.verify.checks.tier.unreadable import Unreadable, covering
@@ -47,7 +47,7 @@ def _clauses(number: int, case: Case, tier: Tier) -> Iterator[Clause]:
         where: dict[str, Any] = {"topic": span.place[0], "partition": span.place[2], "offsets": (span.low, span.high)}
         where["evidence"] = span.evidence
         yield from clauses(number, _RECORDS, span.why, **where, acked_ns=(0, span.until_ns))
-        yield from clauses(number, [Kind.SKIPPED_READ], span.why, **where, reason=DENIED)
+        yield from clauses(number, [Kind.SKIPPED_READ], span.why, **where, reason=ReadFrom.DENIED)
 
 
 def _gaps(case: Case, tier: Tier) -> Permit:

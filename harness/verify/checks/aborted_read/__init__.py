@@ -10,16 +10,24 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.outcome import TxnOutcome
 from harness.verify.engine.bucket_rows import Drill
-from harness.verify.engine.rows import found
+from harness.verify.engine.rows import Reason, found
 from harness.verify.engine.tables import RECORD
 from harness.verify.promise import Check, Introduced, span
+
+
+class AbortedRead(Reason):
+    """Who received a record of an aborted transaction."""
+
+    DRAIN = "drain", "The read after healing."
+    READER = "reader", "A live reader or the read of a replica, and not the read after healing."
 
 
 def aborted_read(drill: Drill) -> DataFrame:
     """Records of aborted transactions in the read_committed drain. Those that only live readers or replicas received
     are reclassified in `deduplicate.reclassify_aborted`."""
     aborted = drill.sent.where(F.col("txn") == TxnOutcome.ABORTED.value).select(*RECORD, "txn_id")
-    return found(drill.read.where("rc AND intact").join(aborted, RECORD), Kind.ABORTED_READ, "drain", other="txn_id")
+    shown = drill.read.where("rc AND intact").join(aborted, RECORD)
+    return found(shown, Kind.ABORTED_READ, AbortedRead.DRAIN, other="txn_id")
 
 
 CHECK: Final = Check(
@@ -30,10 +38,10 @@ CHECK: Final = Check(
         )
     },
     seen={
-        (Kind.ABORTED_READ, "drain"): lambda run: (
+        (Kind.ABORTED_READ, AbortedRead.DRAIN): lambda run: (
             f"read_committed returned it, and its {span(run, 'transaction')} was aborted"
         ),
-        (Kind.ABORTED_READ, "reader"): "a read_committed reader received it, and its transaction was aborted",
+        (Kind.ABORTED_READ, AbortedRead.READER): "a read_committed reader received it, and its transaction was aborted",
     },
     queries={"aborted_read": aborted_read},
 )

@@ -14,6 +14,7 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.checks.commit_regressed import offset_loss
+from harness.verify.checks.commit_regressed.reasons import Reported
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
@@ -73,16 +74,16 @@ def commit_regressed(drill: Drill) -> DataFrame:
     rows = rows.join(undone, key, "left").join(known, key, "left").join(replaced, key, "left")
     rows = rows.where("reported IS NOT NULL OR last IS NOT NULL").join(_topic_ids(given), [BUNDLE, "topic"], "left")
     reason = (
-        F.when(F.col("last.by_records") | F.col("undone"), F.lit("offsets"))
-        .when(F.col("reported").isNull(), F.lit("gone"))
-        .when(F.col("last").isNotNull() & F.col("last.offset").isNull(), F.lit("deleted"))
-        .when(F.col("known_ns").isNotNull() & (F.col("reported") < F.col("last.offset")), F.lit("behind"))
-        .otherwise(F.lit("nobody"))
+        F.when(F.col("last.by_records") | F.col("undone"), F.lit(Reported.OFFSETS))
+        .when(F.col("reported").isNull(), F.lit(Reported.GONE))
+        .when(F.col("last").isNotNull() & F.col("last.offset").isNull(), F.lit(Reported.DELETED))
+        .when(F.col("known_ns").isNotNull() & (F.col("reported") < F.col("last.offset")), F.lit(Reported.BEHIND))
+        .otherwise(F.lit(Reported.NOBODY))
     )
     rows = rows.groupBy(*_AT, "topic_id", "reported", "last", reason.alias("reason")).agg(
         F.min("answered_ns").alias("reported_ns"), F.min("replaced_ns").alias("replaced_ns")
     )
-    torn = F.col("reason") == "offsets"
+    torn = F.col("reason") == Reported.OFFSETS
     return found(
         rows,
         F.when(torn, F.lit(Kind.TORN_TRANSACTION.value)).otherwise(F.lit(Kind.COMMIT_REGRESSED.value)),
@@ -245,13 +246,13 @@ CHECK: Final = Check(
     promise="The offset of a group is that of its last acknowledged commit.",
     kinds={Kind.COMMIT_REGRESSED: Introduced(promise="an acknowledged commit stays until a later commit replaces it")},
     seen={
-        (Kind.COMMIT_REGRESSED, "behind"): lambda run: f"the group's offset is too low: {_last_commit(run)}",
-        (Kind.COMMIT_REGRESSED, "nobody"): lambda run: f"no commit had this offset; {_last_commit(run)}",
-        (Kind.COMMIT_REGRESSED, "deleted"): lambda run: (
+        (Kind.COMMIT_REGRESSED, Reported.BEHIND): lambda run: f"the group's offset is too low: {_last_commit(run)}",
+        (Kind.COMMIT_REGRESSED, Reported.NOBODY): lambda run: f"no commit had this offset; {_last_commit(run)}",
+        (Kind.COMMIT_REGRESSED, Reported.DELETED): lambda run: (
             f"the group was deleted with its offsets, and has offset {run['offset_first']} again"
         ),
-        (Kind.COMMIT_REGRESSED, "gone"): lambda run: f"the group has no offset; {_last_commit(run)}",
-        (Kind.TORN_TRANSACTION, "offsets"): (
+        (Kind.COMMIT_REGRESSED, Reported.GONE): lambda run: f"the group has no offset; {_last_commit(run)}",
+        (Kind.TORN_TRANSACTION, Reported.OFFSETS): (
             "the records and the offsets of one transaction had different outcomes, so the group's offset is wrong"
         ),
     },

@@ -19,6 +19,7 @@ from harness.model.documents.steps import GroupAway, LogStartSeen
 from harness.model.excuse import Evidence
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
+from harness.verify.checks.commit_regressed.reasons import Reported
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import LEADER_UNKNOWN
@@ -32,7 +33,7 @@ _SAMPLED_NS: Final = 2 * 10**9
 _MINUTE_NS: Final = 60 * 10**9
 _UNCLEAN: Final = "unclean.leader.election.enable"
 # Reasons of an older offset, or none. No election produces an offset that was never committed.
-_BACK: Final = ("behind", "gone", "deleted")
+_BACK: Final = (Reported.BEHIND, Reported.GONE, Reported.DELETED)
 _CLAUSES: Final[Columns] = {
     "reader": "string",
     "reasons": "string",
@@ -119,7 +120,7 @@ def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]
                 f"{(event.to_ns - event.left_ns) / 1e9:.0f} s, so its committed offsets expired (KIP-211)"
             )
             evidence = of_event(event, step, event.to_ns)
-            yield event.group, "gone", due_ns, event.left_ns, event.left_ns, 0, why, *_row(evidence)
+            yield event.group, Reported.GONE, due_ns, event.left_ns, event.left_ns, 0, why, *_row(evidence)
 
 
 def _row(evidence: Evidence) -> tuple[str | int | None, ...]:
@@ -130,7 +131,7 @@ def may_be_gone(case: Case, group: str, *, reported_ns: int, done_ns: int, first
     """Whether a group may have had no offset. done_ns: of its last commit; first_ns: of its first."""
     return any(
         of_group == group
-        and "gone" in reasons.split(",")
+        and Reported.GONE in reasons.split(",")
         and reported_ns >= from_ns
         and done_ns <= sure_ns
         and first_ns > kept_ns

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.verify.checks.duplicated import producer_expiry
 from harness.verify.engine.bucket_rows import Drill
-from harness.verify.engine.rows import found
+from harness.verify.engine.rows import Only, found
 from harness.verify.engine.tables import PLACE, RECORD
 from harness.verify.promise import Check, Introduced, Settings, by_idempotence, span
 
@@ -31,7 +31,7 @@ CHECK: Final = Check(
     promise="A record is in its partition once.",
     kinds={Kind.DUPLICATED: Introduced(promise=_once, rank=60)},
     seen={
-        (Kind.DUPLICATED, ""): lambda run: f"this is a second copy; the first copy is at {span(run, 'offset')}",
+        (Kind.DUPLICATED, Only.ONE): lambda run: f"this is a second copy; the first copy is at {span(run, 'offset')}",
     },
     queries={"duplicated": duplicated},
     excuses=producer_expiry.EXCUSES,

@@ -25,7 +25,7 @@ from harness.verify.checks.tier.state import Tier
 from harness.verify.engine.case import Case, Place
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.rows import UNJUDGED, found
+from harness.verify.engine.rows import UNJUDGED, Reason, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_drain
 from harness.verify.excuses.config_history import compacted_until
 from harness.verify.excuses.retention import Limits, limits_of
@@ -50,6 +50,12 @@ _SAMPLES: Final[Columns] = {
     "tier_end": "int64?",  # below this offset disks are not counted
     "young_ms": "int64?",  # records with this timestamp or a younger one must be there; null = no limit by time
 }
+
+
+class Moved(Reason):
+    """Where a log start was seen."""
+
+    REPLICA = "replica", "On a replica."
 
 
 def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
@@ -118,7 +124,7 @@ def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
     unknown = F.col("unknown") | (F.col("offset").isNull() & ~F.col(BUNDLE).isin(begun))
     rows = rows.withColumns({"unknown": unknown, "offset": F.coalesce("offset", F.col("start") - 1)})
     kind = F.when(F.col("unknown"), F.lit(UNJUDGED)).otherwise(F.lit(Kind.LOG_START.value))
-    return found(rows, kind, "replica", reader="brokers", other="start")
+    return found(rows, kind, Moved.REPLICA, reader="brokers", other="start")
 
 
 def _shrunk() -> Column:
@@ -248,7 +254,7 @@ CHECK: Final = Check(
     promise="The start of a log moves only as far as retention, DeleteRecords and deletion permit.",
     kinds={Kind.LOG_START: Introduced(promise=_only_by_settings, rank=50)},
     seen={
-        (Kind.LOG_START, "replica"): lambda run: (
+        (Kind.LOG_START, Moved.REPLICA): lambda run: (
             f"the log starts at {span(run, 'offset')}, further than retention, DeleteRecords and deletion permit"
         ),
     },

@@ -14,9 +14,20 @@ from harness.verify.checks.lost import acks
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place
-from harness.verify.engine.rows import NOT_READ, found
+from harness.verify.engine.rows import NOT_READ, Reason, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 from harness.verify.promise import Check, Introduced, Settings
+
+
+class Lost(Reason):
+    """How a record was missed."""
+
+    PASSED = "passed", "The read after healing passed its place, and no reader of that isolation received it."
+    UNCOMMITTED_ONLY = "uncommitted_only", "read_committed passed its offset, and read_uncommitted returns it."
+    TOPIC_GONE = "topic_gone", "Another topic has the name, and no declared step deleted the topic."
+    BEYOND_EVERY_LOG = "beyond_every_log", "The log of every replica ends at or below its offset."
+    COMPACTED = "compacted", "Compaction may have removed it, which excuses the loss."
+    NOT_READ = "not_read", "The read after healing did not get there: a doubt, and no finding."
 
 
 def lost(drill: Drill) -> DataFrame:
@@ -42,13 +53,15 @@ def lost(drill: Drill) -> DataFrame:
     missing = missing.join(F.broadcast(_topic_names(given)), [BUNDLE, "topic"], "left")
     # Topic ids are unique: when the name has another id, the topic with this id was deleted with all its records.
     gone = F.col("as_of_ns").isNull() & F.col("committed").isNull() & F.coalesce("named", F.lit(False))
-    reason = F.when(passed & F.coalesce("ru", F.lit(False)), F.lit("uncommitted_only")).when(passed, F.lit("passed"))
-    reason = reason.when(gone, F.lit("topic_gone"))
+    reason = F.when(passed & F.coalesce("ru", F.lit(False)), F.lit(Lost.UNCOMMITTED_ONLY)).when(
+        passed, F.lit(Lost.PASSED)
+    )
+    reason = reason.when(gone, F.lit(Lost.TOPIC_GONE))
     missing = missing.where(~F.coalesce(_is_beyond(), F.lit(False))).withColumn(
-        "reason", F.coalesce(reason, F.lit("not_read"))
+        "reason", F.coalesce(reason, F.lit(Lost.NOT_READ))
     )
     missing = missing.where(~F.coalesce(deleted, F.lit(False)))
-    kind = F.when(F.col("reason") == "not_read", F.lit(NOT_READ)).otherwise(F.lit(Kind.LOST.value))
+    kind = F.when(F.col("reason") == Lost.NOT_READ, F.lit(NOT_READ)).otherwise(F.lit(Kind.LOST.value))
     # Where the acknowledgement named no offset, the other isolation may show it.
     seen = drill.read.groupBy(*RECORD, *PLACE[1:]).agg(F.min("offset").alias("seen_at"))
     missing = missing.join(seen, [*RECORD, *PLACE[1:]], "left")
@@ -81,7 +94,7 @@ def beyond_every_log(drill: Drill) -> DataFrame:
     rows = given.ledger.where("promised").join(F.broadcast(short), PLACE, "left_semi")
     beyond = at_place(rows, given.places).where(_is_beyond())
     below = at_place(drill.read, given.places).where("offset < log_end").select(*RECORD)
-    return found(beyond.join(below, RECORD, "left_anti"), Kind.LOST, "beyond_every_log")
+    return found(beyond.join(below, RECORD, "left_anti"), Kind.LOST, Lost.BEYOND_EVERY_LOG)
 
 
 def _kept_since(given: Prepared, missing: DataFrame) -> DataFrame:
@@ -115,15 +128,17 @@ CHECK: Final = Check(
     promise="A record that was acknowledged as its contract requires is in the log after healing.",
     kinds={Kind.LOST: Introduced(promise=_acks_keep, rank=70)},
     seen={
-        (Kind.LOST, "passed"): ("the read after healing passed its place, and no reader of that isolation received it"),
-        (Kind.LOST, "topic_gone"): (
+        (Kind.LOST, Lost.PASSED): (
+            "the read after healing passed its place, and no reader of that isolation received it"
+        ),
+        (Kind.LOST, Lost.TOPIC_GONE): (
             "another topic has the name now, and no declared step deleted the topic that the record was sent to"
         ),
-        (Kind.LOST, "compacted"): "the read after healing passed its place without returning it",
-        (Kind.LOST, "uncommitted_only"): (
+        (Kind.LOST, Lost.COMPACTED): "the read after healing passed its place without returning it",
+        (Kind.LOST, Lost.UNCOMMITTED_ONLY): (
             "read_committed passed its offset without returning it; read_uncommitted returns it"
         ),
-        (Kind.LOST, "beyond_every_log"): "the log of every replica ends at or below its offset",
+        (Kind.LOST, Lost.BEYOND_EVERY_LOG): "the log of every replica ends at or below its offset",
     },
     queries={"lost": lost, "beyond_every_log": beyond_every_log},
     excuses=acks.EXCUSES,

@@ -16,9 +16,9 @@ from harness.verify.checks.processed import processor_died
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place, is_own_client
-from harness.verify.engine.rows import UNPROCESSED, found, union
+from harness.verify.engine.rows import UNPROCESSED, ByApplication, found, place_of, union, with_place
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_committed, is_drain
-from harness.verify.promise import Check, place_in, span
+from harness.verify.promise import Check, Run, span
 
 _BY: Final = [BUNDLE, "processor"]
 _INPUT: Final = [*_BY, "topic", "topic_id", "partition", "offset"]
@@ -68,13 +68,13 @@ def processed(given: Prepared) -> DataFrame:
             found(
                 missing,
                 F.when(torn, F.lit(Kind.TORN_TRANSACTION.value)).otherwise(F.lit(Kind.SKIPPED_READ.value)),
-                F.when(torn, F.lit("unprocessed")).otherwise(F.lit("processed")),
+                F.when(torn, F.lit(ByApplication.UNPROCESSED)).otherwise(F.lit(ByApplication.PROCESSED)),
                 reader="processor",
             ),
             found(
                 uncounted,
                 Kind.TORN_TRANSACTION,
-                F.concat(F.lit("uncounted in "), F.col("first.to")),
+                with_place(ByApplication.UNCOUNTED, "first.to"),
                 reader="processor",
                 other=F.col("first.to_offset"),
             ),
@@ -88,7 +88,7 @@ def _twice(outputs: DataFrame, inputs: DataFrame) -> DataFrame:
     order = Window.partitionBy(*_INPUT).orderBy("to_offset", "made_stream", "made_seq")
     again = outputs.where("visible").withColumn("nth", F.row_number().over(order)).where("nth > 1")
     again = again.join(inputs.select(*_INPUT, "stream", "seq"), _INPUT)
-    reason = F.concat(F.lit("processed in "), F.col("to"))
+    reason = with_place(ByApplication.PROCESSED, "to")
     return found(again, Kind.DUPLICATED, reason, reader="processor", other="to_offset")
 
 
@@ -99,9 +99,7 @@ def _out_of_order(outputs: DataFrame, inputs: DataFrame) -> DataFrame:
     before = Window.partitionBy(*_BY, *PLACE[1:], "to").orderBy("offset").rowsBetween(Window.unboundedPreceding, -1)
     below = at.withColumn("highest", F.max("to_offset").over(before)).where("to_offset < highest")
     below = below.join(inputs.select(*_INPUT, "stream", "seq"), _INPUT)
-    return found(
-        below, Kind.REORDERED, F.concat(F.lit("processed in "), F.col("to")), reader="processor", other="highest"
-    )
+    return found(below, Kind.REORDERED, with_place(ByApplication.PROCESSED, "to"), reader="processor", other="highest")
 
 
 def _outputs(given: Prepared, shown: DataFrame, reported: DataFrame) -> DataFrame:
@@ -158,25 +156,29 @@ def _reported(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
                 yield number, processor.processor, *row.place, (at.offset if at else None) or 0, carried
 
 
+def _made_in(run: Run) -> str:
+    return place_of(str(run["reason"]))
+
+
 CHECK: Final = Check(
     promise="An application that commits its offsets in the transactions of its output processes each input once.",
     breaks="an application that commits offsets in its transactions processes each input once (KIP-98, KIP-447)",
     seen={
-        (Kind.DUPLICATED, "processed"): lambda run: (
-            f"the application processed it twice: the second output is in {place_in(run)} at {span(run, 'offset')}"
+        (Kind.DUPLICATED, ByApplication.PROCESSED): lambda run: (
+            f"the application processed it twice: the second output is in {_made_in(run)} at {span(run, 'offset')}"
         ),
-        (Kind.REORDERED, "processed"): lambda run: (
-            f"the application processed it out of order: its output in {place_in(run)} is below the output of an "
+        (Kind.REORDERED, ByApplication.PROCESSED): lambda run: (
+            f"the application processed it out of order: its output in {_made_in(run)} is below the output of an "
             f"earlier input, which is at {span(run, 'offset')}"
         ),
-        (Kind.TORN_TRANSACTION, "unprocessed"): (
+        (Kind.TORN_TRANSACTION, ByApplication.UNPROCESSED): (
             "the group committed past it in a transaction, and no output of it from a transaction is visible"
         ),
-        (Kind.TORN_TRANSACTION, "uncounted"): lambda run: (
-            f"the group's committed offset is not past it, and its output is visible in {place_in(run)} at "
+        (Kind.TORN_TRANSACTION, ByApplication.UNCOUNTED): lambda run: (
+            f"the group's committed offset is not past it, and its output is visible in {_made_in(run)} at "
             f"{span(run, 'offset')}"
         ),
-        (Kind.SKIPPED_READ, "processed"): "the group committed past it, and no output of it is visible",
+        (Kind.SKIPPED_READ, ByApplication.PROCESSED): "the group committed past it, and no output of it is visible",
     },
     queries={"processed": processed},
     excuses=processor_died.EXCUSES,

@@ -14,6 +14,7 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.checks.share_groups import archived
+from harness.verify.checks.share_groups.reasons import Shared
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
@@ -78,13 +79,13 @@ def share_groups(given: Prepared) -> DataFrame:
     unaccepted = each.where((F.col("done") | (F.col("start") > F.col("offset"))) & (F.coalesce("over", F.lit(0)) == 0))
     archived = times >= F.col("limit")
     uncertain = ~archived & (times + F.col("unseen") + expired >= F.col("limit"))
-    reason = F.when(F.col("times").isNull(), F.lit("never given")).otherwise(F.lit("unaccepted"))
+    reason = F.when(F.col("times").isNull(), F.lit(Shared.NEVER_GIVEN)).otherwise(F.lit(Shared.UNACCEPTED))
     kind = F.when(uncertain, F.lit(UNSHARED)).otherwise(F.lit(Kind.SKIPPED_READ.value))
     again = each.where("reported > 1")
     return union(
         [
             found(unaccepted, kind, reason, reader="group", other=times),
-            found(again, Kind.COMMIT_REGRESSED, "answered again", reader="group", other="reported"),
+            found(again, Kind.COMMIT_REGRESSED, Shared.ANSWERED_AGAIN, reader="group", other="reported"),
         ]
     )
 
@@ -173,14 +174,14 @@ CHECK: Final = Check(
     promise="A share group delivers each record until it is accepted, rejected or archived, and then not again.",
     breaks="a share group delivers each record until it is accepted, rejected or archived at its limit (KIP-932)",
     seen={
-        (Kind.SKIPPED_READ, "never given"): (
+        (Kind.SKIPPED_READ, Shared.NEVER_GIVEN): (
             "the share group has finished with it, and none of its members received it"
         ),
-        (Kind.SKIPPED_READ, "unaccepted"): lambda run: (
+        (Kind.SKIPPED_READ, Shared.UNACCEPTED): lambda run: (
             f"the share group has finished with it, and no member accepted or rejected it; it was delivered up to "
             f"{run['other_last']} times"
         ),
-        (Kind.COMMIT_REGRESSED, "answered again"): (
+        (Kind.COMMIT_REGRESSED, Shared.ANSWERED_AGAIN): (
             "the share group delivered it again after an accept or reject of it had been acknowledged"
         ),
     },

@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from harness.model.excuse import SHARE_ARCHIVED, Evidence, EvidenceKind
 from harness.model.finding import Kind
+from harness.verify.checks.share_groups.reasons import Shared
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, frame
 from harness.verify.excuse import Excuse, Turn
@@ -22,7 +23,7 @@ def _archived(rows: DataFrame, given: Prepared) -> DataFrame:
     if not limits:
         return rows
     joined = rows.join(F.broadcast(frame(given.spark, _LIMITS, limits)), [BUNDLE, "reader"], "left")
-    mine = (F.col("kind") == Kind.SKIPPED_READ.value) & (F.col("reason") == "unaccepted")
+    mine = (F.col("kind") == Kind.SKIPPED_READ.value) & (F.col("reason") == Shared.UNACCEPTED)
     why = F.concat(
         F.lit("archived at share.delivery.count.limit="), F.col("limit"), F.lit(" of share group "), F.col("reader")
     )

@@ -20,6 +20,9 @@ from harness.model.excuse import COMPACTION, Evidence, EvidenceKind
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
+from harness.verify.checks.lost import Lost
+from harness.verify.checks.replica_divergence import Differs
+from harness.verify.checks.vanished import Vanished
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
@@ -39,10 +42,7 @@ _KINDS: Final = (
 _GONE: Final = (Kind.LOST, Kind.VANISHED, Kind.REPLICA_DIVERGENCE)
 # Only missing records: another record at the same offset, or the same one in a later leader's batch, is not the work of
 # a cleaner.
-_LACKING: Final = ("missing", "extra")
-_WRITTEN_AGAIN: Final = "written_again"
-# The reason of a loss that compaction excuses.
-COMPACTED: Final = "compacted"
+_LACKING: Final = (Differs.MISSING, Differs.EXTRA)
 _TOPICS: Final[Columns] = {
     "topic": "string",
     "until_ns": "int64",
@@ -81,12 +81,12 @@ def _compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
     )
     divergence = F.col("kind") == Kind.REPLICA_DIVERGENCE.value
     possible = F.col("kind").isin([kind.value for kind in _KINDS]) & (~divergence | F.col("reason").isin(*_LACKING))
-    possible &= ~F.col("reason").eqNullSafe(_WRITTEN_AGAIN)
+    possible &= ~F.col("reason").eqNullSafe(Vanished.WRITTEN_AGAIN)
     joined = kept(joined.withColumn("why", F.when(possible & F.col("excused_by").isNull(), why)))
     perhaps = joined.where("why IS NOT NULL")
     taken = not_cleaned(perhaps, given, compacted).withColumn("excused_by", F.when(~F.col("uncleaned"), F.col("why")))
     lost = F.col("excused_by").isNotNull() & (F.col("kind") == Kind.LOST.value)
-    taken = taken.withColumn("reason", F.when(lost, F.lit(COMPACTED)).otherwise(F.col("reason")))
+    taken = taken.withColumn("reason", F.when(lost, F.lit(Lost.COMPACTED)).otherwise(F.col("reason")))
     return joined.where("why IS NULL").select(*rows.columns).unionByName(taken.select(*rows.columns))
 
 
