@@ -12,10 +12,11 @@ _HEAD: Final = """\
 # Checks
 
 Written by `durability docs` from the `CHECK` of each module here; do not edit. `durability list checks` shows the kinds
-of findings. A kind with a rank is reported for a record or offset only if no kind with a lower rank is. A check without
-inputs reads documents of the bundle, and `conclude.py` calls it.
+of findings, and `durability list excuses` what permits some of them. A kind with a rank is reported for a record or
+offset only if no kind with a lower rank is. A check without inputs reads documents of the bundle, and `conclude.py`
+calls it.
 """
-_COLUMNS: Final = "| check | promise | findings | rank | inputs |\n|---|---|---|---|---|"
+_COLUMNS: Final = "| check | promise | findings | excuses of its own | rank | inputs |\n|---|---|---|---|---|---|"
 
 
 def render() -> str:
@@ -38,4 +39,5 @@ def _row(name: str, check: Check) -> str:
     kinds = ", ".join(f"`{kind}`" for kind in check.reports)
     ranks = ", ".join(str(how.rank) for how in check.kinds.values() if how.rank is not None)
     inputs = ", ".join(f"`{part}`" for part in check.inputs)
-    return f"| `{name}` | {check.promise} | {kinds} | {ranks} | {inputs} |"
+    own = ", ".join(f"`{excuse.name}`" for excuse in check.excuses)
+    return f"| `{name}` | {check.promise} | {kinds} | {own} | {ranks} | {inputs} |"

@@ -21,6 +21,7 @@ from harness.verify import plugins
 from harness.verify.availability import figures
 from harness.verify.checks.admin_operations import AdminReport, judged
 from harness.verify.checks.commit_regressed.offset_loss import stopped
+from harness.verify.checks.log_start import of_documents
 from harness.verify.checks.log_start.delete_records import returned, returned_by_design
 from harness.verify.checks.recovery import from_documents
 from harness.verify.checks.tier.coverage import tiered
@@ -86,13 +87,14 @@ def conclude(known: CaseResults) -> Verdict:
     reported = [run for run in known.runs if run["kind"] not in NOT_FINDINGS]
     operations, seam = judged(case, known.admins), judged_seam(case, known.tier)
     of_records = (*(_finding(run, case, known.tier) for run in reported), *_not_listed(reported))
-    of_documents = (
+    without_records = (
         *from_documents(case),
+        *of_documents(case),
         *unavailable(case, known.counts.waits.stalls),
         *operations.findings,
         *seam.findings,
     )
-    findings = (*excused_findings(case, known.tier, of_documents), *of_records)
+    findings = (*excused_findings(case, known.tier, without_records), *of_records)
     doubts = [*doubts_of(case, known.counts, known.runs, known.failed), *operations.doubts, *seam.doubts]
     doubts += [*known.of_checks, *plugins.doubts(case)]
     doubts += holes(case, unreadable(case, known.tier))

@@ -75,6 +75,7 @@ class Check:
     beside: reasons of findings that are reported also if a finding with a lower rank is.
     of_committed: reasons that a read_committed reader received the record, with the reason that counts if its
     transaction was not aborted; else it becomes an aborted_read.
+    planted: names of plants in suites/planted: defects in a real run that it finds, and near misses (`near_`).
     queries: by name, functions from parts of the inputs (`PARTS`, by their parameters) to rows in the form of
     `engine.rows.found`. Checks of small evidence have none: conclude.py calls them.
     excuses: those of kinds in this declaration only (`excuse.py`).
@@ -89,6 +90,7 @@ class Check:
     beside: frozenset[Reason] = frozenset()
     of_committed: Mapping[Reason, Reason] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
+    planted: tuple[str, ...] = ()
     excuses: tuple[Excuse, ...] = ()
     doubts: Callable[[Case], Iterable[Doubt]] = _no_doubts
 

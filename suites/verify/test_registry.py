@@ -16,6 +16,7 @@ from harness.verify.engine.rows import Only, Reason
 from harness.verify.excuse import Excuse
 from harness.verify.promise import Check, Introduced, declare, declared, excuses, withdraw
 from harness.verify.registry import queries
+from suites.planted.table import PLANTS
 
 # It makes doubts.
 HELPERS = {"tls"}
@@ -66,6 +67,14 @@ def test_a_reason_is_a_documented_member_of_an_enum() -> None:
     for name, check in declared().items():
         reasons = {*(reason for _, reason in check.seen), *check.finer, *check.beside, *check.of_committed}
         assert all(isinstance(reason, Reason) and reason.meaning.endswith(".") for reason in reasons), name
+
+
+def test_each_plant_of_a_check_exists_and_belongs_to_no_other() -> None:
+    named = Counter(name for check in declared().values() for name in check.planted)
+    assert {name for name, times in named.items() if times > 1 or name not in PLANTS} == set()
+    # Those of no check are about the run and its evidence.
+    others = {name for name in PLANTS if name not in named and not name.removeprefix("near_").startswith("doubt_")}
+    assert others == {"unchanged", "drain_emptied"}
 
 
 def excuse(**change: Any) -> Excuse:

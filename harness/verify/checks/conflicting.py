@@ -28,4 +28,9 @@ CHECK: Final = Check(
     },
     seen={(Kind.CONFLICTING, Only.ONE): "the read after healing returned another record at this offset"},
     queries={"conflicting": conflicting},
+    planted=(
+        "conflicting_with_a_live_reader",
+        "conflicting_with_an_earlier_unanswered_record",
+        "near_conflicting_after_a_permitted_election",
+    ),
 )

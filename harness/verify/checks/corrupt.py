@@ -186,4 +186,17 @@ CHECK: Final = Check(
         "log_times": time_back,
         "codecs": wrong_codec,
     },
+    planted=(
+        "corrupt_timestamps",
+        "corrupt_timestamp_by_a_millisecond",
+        "near_corrupt_timestamp_not_reported",
+        "corrupt_codec",
+        "near_corrupt_codec_that_is_the_producers",
+        "near_corrupt_timestamps_of_the_producers_choice",
+        "corrupt_timestamp_types",
+        "corrupt_in_both_drains",
+        "corrupt_beyond_decoding",
+        "corrupt_on_one_replica",
+        "corrupt_for_one_live_reader",
+    ),
 )

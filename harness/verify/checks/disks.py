@@ -185,4 +185,12 @@ CHECK: Final = Check(
     # Readers show best what differs. Of the batches, a damaged one may differ, and a missing one leaves a hole.
     finer={OnDisk.BATCH_CRC: 1, OnDisk.BATCH_DIFFERS: 2, OnDisk.BATCH_MISSING: 3, OnDisk.HOLE: 4},
     queries={"disks": disks},
+    planted=(
+        "disk_with_another_batch",
+        "disk_with_another_leader_epoch",
+        "disk_with_a_broken_batch",
+        "disk_without_a_batch",
+        "near_disk_with_other_segments",
+        "near_disk_not_read",
+    ),
 )

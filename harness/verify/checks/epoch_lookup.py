@@ -81,4 +81,11 @@ CHECK: Final = Check(
         ),
     },
     queries={"epoch_lookup": epoch_lookup},
+    planted=(
+        "epoch_lookup_short",
+        "epoch_lookup_beyond",
+        "epoch_lookup_finds_none",
+        "near_epoch_lookup_below_retention",
+        "epoch_lookups_without_answer",
+    ),
 )

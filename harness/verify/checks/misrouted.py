@@ -37,4 +37,9 @@ CHECK: Final = Check(
         ),
     },
     queries={"misrouted": misrouted},
+    planted=(
+        "misrouted_to_another_partition",
+        "misrouted_copy",
+        "near_misrouted_to_another_offset",
+    ),
 )

@@ -103,4 +103,13 @@ CHECK: Final = Check(
         ),
     },
     queries={"offset_lookup": offset_lookup},
+    planted=(
+        "offset_lookup_late",
+        "offset_lookup_finds_none",
+        "offset_lookup_early",
+        "offset_lookup_with_another_time",
+        "near_offset_lookup_of_a_marker",
+        "near_offset_lookup_below_retention",
+        "lookups_without_answer",
+    ),
 )

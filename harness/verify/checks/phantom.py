@@ -45,4 +45,11 @@ CHECK: Final = Check(
         (Kind.PHANTOM, Unsent.REFUSED): "its send was refused, so that no log may contain it",
     },
     queries={"phantom": phantom},
+    planted=(
+        "phantom_of_an_unreserved_sequence",
+        "phantom_of_an_unknown_stream",
+        "phantom_of_a_refused_send",
+        "near_phantom_reserved_and_unwritten",
+        "near_phantom_refused_and_absent",
+    ),
 )

@@ -101,4 +101,15 @@ CHECK: Final = Check(
         ),
     },
     queries={"read_from": read_from},
+    planted=(
+        "skipped_read_from_an_offset",
+        "skipped_read_by_a_member_that_continues",
+        "skipped_read_of_an_offset_that_is_denied",
+        "skipped_read_before_a_false_end",
+        "near_skipped_read_of_what_is_deleted_meanwhile",
+        "near_skipped_read_that_timed_out",
+        "conflicting_for_a_read_from_an_offset",
+        "log_start_below_which_records_are_served",
+        "near_log_start_returned_for_a_read_below_it",
+    ),
 )

@@ -70,4 +70,9 @@ CHECK: Final = Check(
         ),
     },
     queries={"reordered": reordered},
+    planted=(
+        "reordered_for_all_readers",
+        "reordered_in_the_drains",
+        "near_reordered_two_streams",
+    ),
 )

@@ -60,4 +60,16 @@ CHECK: Final = Check(
     },
     of_committed={Differs.EXTRA_COMMITTED: Differs.EXTRA},
     queries={"replica_divergence": replica_divergence},
+    planted=(
+        "replica_lacks_a_record",
+        "replica_hides_a_record_from_read_committed",
+        "replica_has_another_record",
+        "replica_has_one_more",
+        "near_replica_that_keeps_more",
+        "near_replica_read_from_the_leader",
+        "replica_divergence_of_a_visible_value",
+        "replica_divergence_of_a_value_on_one_follower",
+        "near_replica_that_compacted_a_key",
+        "near_replica_that_has_not_compacted_a_key",
+    ),
 )

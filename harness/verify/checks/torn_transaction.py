@@ -78,4 +78,12 @@ CHECK: Final = Check(
         ),
     },
     queries={"torn_transaction": torn_transaction},
+    planted=(
+        "torn_transaction_on_one_partition",
+        "torn_transaction_for_read_committed",
+        "torn_transaction_of_unknown_end",
+        "near_torn_transaction_of_unknown_end_and_absent",
+        "near_torn_transaction_aborted_and_called_unknown",
+        "near_torn_transaction_unknown_send_within",
+    ),
 )

@@ -63,4 +63,14 @@ CHECK: Final = Check(
     },
     of_committed={Vanished.GONE_COMMITTED: Vanished.GONE},
     queries={"vanished": vanished},
+    planted=(
+        "vanished_of_unknown_outcome",
+        "vanished_above_every_log",
+        "vanished_at_a_marker",
+        "vanished_and_written_again",
+        "near_vanished_without_an_epoch",
+        "near_vanished_below_the_log_start",
+        "near_vanished_unknown_and_unseen",
+        "vanished_of_an_aborted_transaction",
+    ),
 )

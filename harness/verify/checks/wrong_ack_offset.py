@@ -56,4 +56,8 @@ CHECK: Final = Check(
         ),
     },
     queries={"wrong_ack_offset": wrong_ack_offset},
+    planted=(
+        "wrong_ack_offset_of_the_own_client",
+        "near_wrong_ack_offset_none_reported",
+    ),
 )

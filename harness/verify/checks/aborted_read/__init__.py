@@ -44,4 +44,11 @@ CHECK: Final = Check(
         (Kind.ABORTED_READ, AbortedRead.READER): "a read_committed reader received it, and its transaction was aborted",
     },
     queries={"aborted_read": aborted_read},
+    planted=(
+        "aborted_read_in_the_drain",
+        "aborted_read_by_everybody",
+        "aborted_read_by_a_live_reader",
+        "near_aborted_read_absent",
+        "near_aborted_read_of_an_unknown_transaction",
+    ),
 )

@@ -35,4 +35,12 @@ CHECK: Final = Check(
     },
     queries={"duplicated": duplicated},
     excuses=producer_expiry.EXCUSES,
+    planted=(
+        "duplicated_by_the_broker",
+        "duplicated_without_batches",
+        "near_duplicated_by_the_client",
+        "duplicated_by_the_own_client",
+        "near_duplicated_without_idempotence",
+        "duplicated_though_unfinished",
+    ),
 )

@@ -15,11 +15,12 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.model.documents.cluster import PartitionState, ReplicaLog, Snapshot
+from harness.model.documents.cluster import Snapshot
 from harness.model.documents.steps import LogStartSeen, RecordsDeleted, TierLeft
-from harness.model.finding import Kind
+from harness.model.finding import Finding, Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
+from harness.verify.checks.log_start.delete_records import deleted_records_returned
 from harness.verify.checks.tier.retention import Kept, kept_in_tier
 from harness.verify.checks.tier.state import Tier
 from harness.verify.engine.case import Case, Place
@@ -30,6 +31,7 @@ from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_drain
 from harness.verify.excuses.config_history import compacted_until
 from harness.verify.excuses.retention import Limits, limits_of
 from harness.verify.promise import Check, Introduced, Settings, span
+from harness.verify.sentences import promise
 
 # The clock of the broker and ours are those of one machine, but ours is monotonic: allowed difference.
 _CLOCKS_MS: Final = 500
@@ -231,15 +233,24 @@ def _deleted_to(case: Case, topic: str, partition: int, at_ns: int) -> int:
     )
 
 
-def beyond_log(case: Case) -> list[tuple[PartitionState, ReplicaLog]]:
-    """Replicas with a log that starts above the high watermark."""
-    return [
-        (p, log)
-        for p in case.last_partitions
-        if p.high_watermark is not None
-        for log in p.logs
-        if log.log_start > max(p.high_watermark, 0)
-    ]
+def of_documents(case: Case) -> list[Finding]:
+    """Findings that documents alone show: log starts above the log, and deleted records that are there again."""
+    return [*_beyond_the_log(case), *deleted_records_returned(case)] if case.complete else []
+
+
+def _beyond_the_log(case: Case) -> Iterator[Finding]:
+    for p in case.last_partitions:
+        for log in p.logs if p.high_watermark is not None else ():
+            if log.log_start > max(p.high_watermark or 0, 0):
+                yield Finding(
+                    kind=Kind.LOG_START,
+                    topic=p.topic,
+                    topic_id=p.topic_id,
+                    partition=p.partition,
+                    reader=f"broker {log.broker}",
+                    detail=f"the log starts at {log.log_start}, above the high watermark",
+                    contract=promise(Kind.LOG_START, p.topic, None, case.contract),
+                )
 
 
 def _only_by_settings(settings: Settings) -> str:
@@ -259,4 +270,15 @@ CHECK: Final = Check(
         ),
     },
     queries={"log_start": log_start},
+    planted=(
+        "log_start_raised",
+        "log_start_raised_on_one_replica",
+        "log_start_raised_and_records_gone",
+        "log_start_by_an_undeclared_step",
+        "near_log_start_by_delete_records",
+        "near_log_start_by_size",
+        "log_start_beyond_size",
+        "log_start_of_deleted_records",
+        "near_log_start_of_deleted_records",
+    ),
 )

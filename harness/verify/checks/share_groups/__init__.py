@@ -187,4 +187,15 @@ CHECK: Final = Check(
     },
     queries={"share_groups": share_groups},
     excuses=archived.EXCUSES,
+    planted=(
+        "never_delivered",
+        "near_skipped_read_delivered_to_another_member",
+        "held_by_a_dead_member_and_not_delivered_again",
+        "released_below_the_limit_and_not_delivered_again",
+        "near_skipped_read_released_up_to_the_limit",
+        "near_skipped_read_delivered_again_after_a_death",
+        "accepted_and_delivered_again",
+        "near_commit_regressed_accepted_too_late",
+        "share_group_not_finished",
+    ),
 )

@@ -43,4 +43,15 @@ CHECK: Final = Check(
     seen={(Kind.SKIPPED_READ, Only.ONE): "the reader went past it without receiving it, and it is in the log"},
     queries={"skipped_read": skipped_read},
     excuses=(*offset_resets.EXCUSES, *reader_died.EXCUSES),
+    planted=(
+        "skipped_read_by_an_assigned_reader",
+        "skipped_read_by_a_group",
+        "skipped_read_by_a_group_between_two_sessions",
+        "skipped_read_of_an_aborted_record",
+        "skipped_read_by_the_uncommitted_drain",
+        "near_skipped_read_at_the_end",
+        "near_skipped_read_between_two_sessions",
+        "near_skipped_read_of_what_is_aborted",
+        "near_skipped_read_given_twice",
+    ),
 )
