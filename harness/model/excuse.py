@@ -16,7 +16,7 @@ TIER_OBJECTS_DELETED: Final = "tier_objects_deleted"
 
 
 class EvidenceKind(Described):
-    """What an excuse rests on, besides the contract."""
+    """The kinds of evidence of excuses. The contract is a part of each."""
 
     EVENT = "event", "An event of a step in steps.json; `what` is its kind."
     FACT = "fact", "A fact of a step in steps.json; `what` is its kind."

@@ -39,9 +39,9 @@ class Turn(IntEnum):
 
     # Before the losses are counted that the contract permits as an exact number: these count, too.
     COUNTED = 1
-    # After that: nothing here loses a record because something failed.
+    # After that: these excuses need other records of the run, and none of them is about a failure.
     BY_RECORDS = 2
-    # What is permitted only if no other record shows why it is missing.
+    # Last: a record that compaction removed is in no log, whatever else may explain that it was skipped.
     LAST = 3
 
 
@@ -81,7 +81,7 @@ class Excuse:
     rows: from findings as rows, with their sends, to the same rows with `excused_by` set where it was null. They may
     have a column `evidence` (`reference`); `evidence` of this declaration counts where they do not. turn: of `rows`.
     of_findings: for findings without records, of one case and its remote tier.
-    unreadable: offsets that nobody can read because of what it permits.
+    unreadable: offsets that no reader can get, because of a permitted event.
     """
 
     name: str

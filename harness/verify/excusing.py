@@ -51,7 +51,7 @@ def excused_findings(case: Case, tier: Tier, findings: Sequence[Finding]) -> lis
 
 
 def unreadable(case: Case, tier: Tier) -> list[Unreadable]:
-    """Offsets that nobody can read, because of what excuses permit."""
+    """Offsets that no reader can get, because of permitted events."""
     return [span for _, excuse in excuses() for span in excuse.unreadable(case, tier)]
 
 

@@ -27,7 +27,7 @@ _DECLARED: Final[Columns] = {"topic": "string", "declared": "string"}
 
 
 class Changed(Reason):
-    """What of a record is not as it was sent or configured."""
+    """The part of a record that is not as it was sent or configured."""
 
     PAYLOAD = "payload", "The checksum of its payload does not match."
     TIMESTAMP = "timestamp", "Its timestamp is outside the time from its send to its acknowledgement."

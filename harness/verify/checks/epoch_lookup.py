@@ -22,7 +22,7 @@ from harness.verify.promise import Check, Introduced, span
 
 
 class Answer(Reason):
-    """What is wrong with a leader's answer about an epoch."""
+    """The defect of a leader's answer about an epoch."""
 
     SHORT = "short", "The epoch ends before its last record."
     BEYOND = "beyond", "An earlier epoch ends after the first record of a later one."

@@ -24,7 +24,7 @@ _ASKED = [*PLACE, "time_ms"]
 
 
 class Named(Reason):
-    """What is wrong with the record that a leader names for a time."""
+    """The defect of a leader's answer about a time."""
 
     LATE = "late", "An earlier record is of the requested time or later."
     NONE = "none", "The leader names none, and its log has one."

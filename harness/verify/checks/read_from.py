@@ -24,7 +24,7 @@ _READ: Final = [BUNDLE, "reader", "session", "isolation", *PLACE[1:]]
 
 
 class ReadFrom(Reason):
-    """What is wrong with a read that started at an offset."""
+    """The defect of a read that started at an offset."""
 
     PASSED = "from", "It did not return a record at its start or after it."
     DENIED = "denied", "The leader called its start out of range, and the log has it."

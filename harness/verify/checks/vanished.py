@@ -16,7 +16,7 @@ from harness.verify.promise import Check, Introduced, span
 
 
 class Vanished(Reason):
-    """What is at the offset of a record that a reader received."""
+    """The content of the log at the offset of a record that a reader received."""
 
     GONE = "gone", "Nothing."
     GONE_COMMITTED = "gone_committed", "The same, and the reader was read_committed."

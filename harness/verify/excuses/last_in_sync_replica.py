@@ -135,7 +135,7 @@ EXCUSES: Final = (
     ),
     Excuse(
         name="only_disk_lost",
-        permits="The contract lets the records be on one disk only, and a step destroyed that disk.",
+        permits="The contract permits records on one disk only, and a step destroyed that disk.",
         kinds=REPLACED,
         clauses=_of_only_disks,
     ),

@@ -157,7 +157,7 @@ def _of_transactions(aborts: DataFrame, given: Prepared) -> DataFrame:
 
 
 def _never_ends(case: Case, tier: Tier) -> Permit:
-    """A hanging transaction whose end marker a permitted unclean election truncated, and whose beginning it kept
+    """A hanging transaction: a permitted unclean election truncated its end marker and kept its beginning
     (KAFKA-20716)."""
     del tier
 

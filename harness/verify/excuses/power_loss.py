@@ -122,7 +122,7 @@ def _flushed(contract: TopicContract, replicas: list[PowerLost]) -> int:
 EXCUSES: Final = (
     Excuse(
         name="power_loss",
-        permits="All in-sync replicas lost their power, and the contract lets them have the records in memory only.",
+        permits="All in-sync replicas lost their power, and the contract permits records in memory only.",
         kinds=(*REPLACED, *MOVED),
         clauses=_clauses,
     ),

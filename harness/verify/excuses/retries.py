@@ -93,13 +93,13 @@ def _disturbed(case: Case) -> Iterator[tuple[tuple[int, int], Evidence]]:
 EXCUSES: Final = (
     Excuse(
         name="retries",
-        permits="A producer without idempotence sent a record again whose answer may have been lost.",
+        permits="A producer without idempotence sent a record again because it may have received no answer.",
         kinds=(Kind.DUPLICATED, Kind.REORDERED),
         clauses=_clauses,
     ),
     Excuse(
         name="late_retries",
-        permits="A producer without idempotence got no answer for an earlier record, whose request arrived late.",
+        permits="A producer without idempotence received no answer for an earlier record, and its retry arrived late.",
         kinds=(Kind.REORDERED,),
         rows=_late_retries,
         evidence=Evidence(kind=EvidenceKind.RECORDS, what="ledger"),

@@ -16,7 +16,7 @@ from harness.verify.promise import Check, Introduced, span
 
 
 class AbortedRead(Reason):
-    """Who received a record of an aborted transaction."""
+    """The reader of a record of an aborted transaction."""
 
     DRAIN = "drain", "The read after healing."
     READER = "reader", "A live reader or the read of a replica, and not the read after healing."

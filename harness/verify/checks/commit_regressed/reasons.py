@@ -1,4 +1,4 @@
-"""What is wrong with an offset that a coordinator reported."""
+"""Reasons of findings about an offset that a coordinator reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a share group did wrong with a record."""
+"""Reasons of findings about a record of a share group."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ def _judged_partitions(case: Case, tier: Tier) -> Iterator[_TieredPartition]:
 
 
 class _Defect(Enum):
-    """What is wrong with an object of a finished copy."""
+    """The defect of an object of a finished copy."""
 
     MISSING = auto()
     WRONG = auto()  # damaged, not as the metadata says, or changed
@@ -192,7 +192,7 @@ class _TieredPartition:
         return (self.finding_of(segment, what) for segment, _, what in self.defects())
 
     def defects(self) -> Iterator[tuple[Segment, _Defect, str]]:
-        """What is wrong with finished copies that no later one replaces."""
+        """The defects of finished copies that no later one replaces."""
         wrong = self._incomplete()
         for segment in wrong:
             if not self._is_replaced(segment, wrong):

@@ -1,4 +1,4 @@
-"""Offsets that nobody can read any more, and holes that reads met in the log."""
+"""Offsets that no reader can get any more, and holes that reads met in the log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.verify.engine.case import Case, Place
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Offsets [low, high) of records that were acknowledged by `until_ns`, and why nobody can read them."""
+    """Offsets [low, high) of records that were acknowledged by `until_ns`, and why no reader can get them."""
 
     place: Place
     low: int
