@@ -75,8 +75,10 @@ def _asked(rows: DataFrame, given: Prepared, turn: Turn, failed: dict[str, str])
             found = excuse.rows(rows, given)
             rows = rows if found is rows else with_reference(found, excuse)
             continue
-        try:  # computed now, so that it costs the findings of no other check if it fails
-            rows = kept(with_reference(excuse.rows(rows, given), excuse).select(*rows.columns))
+        try:  # computed now, so that it costs the findings of no other check if it fails, and of its own kinds only
+            mine = F.col("kind").isin([str(kind) for kind in excuse.kinds]) | F.col("excuse").isNotNull()
+            found = excuse.rows(rows, given).withColumn("excused_by", F.when(mine, F.col("excused_by")))
+            rows = kept(with_reference(found, excuse).select(*rows.columns))
         except Exception as error:
             failed[check] = in_one_line(error)
     return rows

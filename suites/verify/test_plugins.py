@@ -175,6 +175,16 @@ def test_a_check_declares_doubts_and_excuses(spark: SparkSession, acme: Path) ->
     assert (late.status, near.status) == (Status.INCONCLUSIVE, Status.INCONCLUSIVE)
 
 
+def test_an_excuse_by_rows_excuses_only_its_own_kinds(spark: SparkSession, acme: Path) -> None:
+    (acme / CHECK).write_text(declaring(by_rows("F.lit('all is permitted')"))((acme / CHECK).read_text()))
+    late = waited(12_001)
+    late.drop("observations", kind="drain", offset=2)
+    (verdict,) = judged(spark, acme, late)
+    assert verdict.status is Status.FAIL
+    assert {f.kind.value for f in verdict.findings if f.excused_by == "all is permitted"} == {"late_ack"}
+    assert {kind for kind, _, _ in found(verdict)} == {"lost"}
+
+
 def played_with(history: Built, plugin: Plugin) -> Built:
     history.manifest["plugins"] = [plugin.as_dict()]
     history.scenario["name"] = "leader_hung"
