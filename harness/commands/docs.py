@@ -38,7 +38,7 @@ def pages(played: Sequence[Path] = (PLAYED,)) -> dict[Path, str]:
         _PACKAGE / "scenarios" / "CATALOGUE.md": scenarios.render(),
         _PACKAGE / "verify" / "checks" / "CATALOGUE.md": checks.render(),
         MATRIX: _matrix(reports.read_matrix(played)),
-        FORMAT: format_tables.render(FORMAT.read_text(encoding="utf-8")),
+        FORMAT: format_tables.render(FORMAT.read_text(encoding="utf-8"), {"excuses": checks.excuses_table()}),
         **{SCHEMAS / document: json_schema(document) for document in RECORDS},
     }
 

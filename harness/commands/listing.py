@@ -1,4 +1,4 @@
-"""The command `list`: scenarios, faults, checks, doubts and releases, each as a heading and rows of text."""
+"""The command `list`: scenarios, faults, checks, excuses, doubts and releases, each as a heading and rows of text."""
 
 from __future__ import annotations
 
@@ -66,6 +66,15 @@ def checks(maven_repo: str | None) -> Table:
     return ("finding", "what it means", "checks and what they promise"), sorted(rows)
 
 
+def excuses(maven_repo: str | None) -> Table:
+    """Names of excuses with what permits each, and the kinds of findings that it may excuse."""
+    del maven_repo
+    _room("harness.verify.registry")  # it finds them
+    found = _room("harness.verify.promise").excuses()
+    rows = [(excuse.name, excuse.permits, ", ".join(excuse.kinds)) for _, excuse in found]
+    return ("excuse", "what permits it", "findings"), sorted(rows)
+
+
 def doubts(maven_repo: str | None) -> Table:
     """Names of doubts with their meanings."""
     del maven_repo
@@ -95,6 +104,7 @@ LISTS: Final[dict[str, Callable[[str | None], Table]]] = {
     "scenarios": scenarios,
     "faults": faults,
     "checks": checks,
+    "excuses": excuses,
     "doubts": doubts,
     "releases": releases,
 }

@@ -20,15 +20,13 @@ from harness.evidence import Bundle
 from harness.evidence.documents import write_json
 from harness.evidence.gate import MATRIX, MATRIX_VERSION
 from harness.evidence.verdicts import VERDICT, read_verdict
-from harness.model.contract.contract import ARCHIVED_AT, COMPACTION_OF
 from harness.model.contract.effects import Effect, Event, Promise, reported
-from harness.model.contract.internal_topics import ORPHANED_OF
 from harness.model.contract.promises import promises
 from harness.model.errors import BadInput
+from harness.model.excuse import COMPACTION, SHARE_ARCHIVED, TIER_METADATA_LOST, TIER_OBJECTS_DELETED
 from harness.model.exits import Exit, worst
 from harness.model.finding import Finding, FindingKind, Kind
 from harness.model.scenario.scenario import Matrix, Scenario
-from harness.model.scenario.tier_rules import BY_HAND
 from harness.model.scenario.toml import hint
 from harness.model.verdict import Status, Verdict
 from harness.run.progress import Progress
@@ -240,13 +238,14 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
     for finding in verdict.findings:
         if finding.topic == topic and finding.explained_by is None and not _of_no_record(finding):
             effect = _SEEN.get(finding.kind, Effect.LOST)
-            if (finding.excused_by or "").startswith(COMPACTION_OF):
+            excuse = _excuse_of(finding)
+            if excuse == COMPACTION:
                 if promise.event.name in OF_LATE_READERS:
                     continue  # read before it was removed, or missed
                 effect = Effect.DELETED
-            if (finding.excused_by or "").startswith(ARCHIVED_AT):
+            if excuse == SHARE_ARCHIVED:
                 effect = Effect.ARCHIVED
-            if (finding.excused_by or "").startswith(ORPHANED_OF):
+            if excuse == TIER_METADATA_LOST:
                 effect = Effect.LOST  # whichever finding shows it
             counts = finding.kind is Kind.LOST or (
                 finding.kind in _SEEN and effect not in (Effect.DELETED, Effect.LOST)
@@ -268,8 +267,12 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
 
 def _of_no_record(finding: Finding) -> bool:
     """Findings about state beside the records: its loss shows in the records, or breaks no promise."""
-    by_hand = (finding.excused_by or "").startswith(BY_HAND) and finding.kind is Kind.TIER_OBJECT
+    by_hand = _excuse_of(finding) == TIER_OBJECTS_DELETED and finding.kind is Kind.TIER_OBJECT
     return by_hand or finding.kind is Kind.COMMIT_REGRESSED
+
+
+def _excuse_of(finding: Finding) -> str | None:
+    return finding.excuse.name if finding.excuse else None
 
 
 def _silent_s(verdict: Verdict, matrix: Matrix, topic: str) -> float:

@@ -19,6 +19,7 @@ from harness.evidence.shapes import Many, Shape
 from harness.model.described import Described
 from harness.model.documents.steps import Event
 from harness.model.doubt_names import DoubtName
+from harness.model.excuse import EvidenceKind
 from harness.model.facts import MEANINGS
 from harness.model.finding import Kind
 from harness.model.schemas import FINDINGS, TABLE_COLUMNS, TableColumns
@@ -26,9 +27,17 @@ from harness.model.schemas import FINDINGS, TABLE_COLUMNS, TableColumns
 _BLOCK: Final = re.compile(r"^<!-- generated: (.+?) -->\n.*?^<!-- end -->$", re.MULTILINE | re.DOTALL)
 
 
-def render(text: str) -> str:
-    """FORMAT.md with current tables. KeyError for a marker of an unknown table."""
-    return _BLOCK.sub(lambda block: _block(block[1]), text)
+def render(text: str, declared: Mapping[str, str]) -> str:
+    """FORMAT.md with current tables. declared: the tables of `DECLARED` by their names; those that are left out stay as
+    they are. KeyError for a marker of an unknown table."""
+
+    def block(found: re.Match[str]) -> str:
+        name = found[1]
+        if name in DECLARED:
+            return _block(name, declared[name]) if name in declared else found[0]
+        return _block(name, BLOCKS[name]())
+
+    return _BLOCK.sub(block, text)
 
 
 def markers(text: str) -> list[str]:
@@ -36,8 +45,8 @@ def markers(text: str) -> list[str]:
     return [block[1] for block in _BLOCK.finditer(text)]
 
 
-def _block(name: str) -> str:
-    return f"<!-- generated: {name} -->\n{BLOCKS[name]()}\n<!-- end -->"
+def _block(name: str, table: str) -> str:
+    return f"<!-- generated: {name} -->\n{table}\n<!-- end -->"
 
 
 def _table(heads: Sequence[str], rows: Iterator[Sequence[str]]) -> str:
@@ -120,4 +129,7 @@ BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "facts": _facts,
     "doubts": partial(_words, "doubt", DoubtName),
     "kinds of findings": partial(_words, "kind", Kind),
+    "kinds of evidence": partial(_words, "kind", EvidenceKind),
 }
+# Tables of what the judge declares, which this room may not import.
+DECLARED: Final = ("excuses",)

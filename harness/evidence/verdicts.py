@@ -9,6 +9,7 @@ from typing import Any, Final
 from harness.evidence.documents import read_json, write_json
 from harness.evidence.shapes import shown
 from harness.model.errors import BadEvidence
+from harness.model.excuse import excused_from_dict
 from harness.model.finding import Finding, kind_of
 from harness.model.schemas import FORMAT_VERSION
 from harness.model.verdict import Doubt, Score, Status, Verdict
@@ -47,9 +48,16 @@ def verdict_from_dict(plain: Mapping[str, Any]) -> Verdict:
     fields = {name: value for name, value in plain.items() if name != "format_version"}
     fields["status"] = Status[fields.pop("verdict")]
     own = {word: said for p in plain["facts"].get("plugins") or () for word, said in p["kinds"].items()}
-    fields["findings"] = tuple(Finding(**{**row, "kind": kind_of(row["kind"], own)}) for row in plain["findings"])
+    fields["findings"] = tuple(_finding(row, own) for row in plain["findings"])
     fields["doubts"] = tuple(Doubt(**row) for row in plain["doubts"])
     fields["notes"] = tuple(plain["notes"])
     fields["not_covered"] = tuple(plain["not_covered"])
     fields["score"] = Score(**plain["score"]) if plain["score"] else None
     return Verdict(**fields)
+
+
+def _finding(row: Mapping[str, Any], own: Mapping[str, str]) -> Finding:
+    """Verdicts of earlier harnesses have no `excuse`."""
+    excuse = row.get("excuse")
+    kind = kind_of(row["kind"], own)
+    return Finding(**{**row, "kind": kind, "excuse": None if excuse is None else excused_from_dict(excuse)})

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from harness.model.described import Described
+from harness.model.excuse import Excused
 
 
 class Kind(Described):
@@ -153,6 +154,7 @@ class Finding:
     detail: str = ""  # the observation, in one sentence
     contract: str = ""  # the promise that this breaks, in one sentence
     excused_by: str | None = None  # the evidenced event and the clause that permit it
+    excuse: Excused | None = None  # the same as a name and a reference; None in verdicts of earlier harnesses
     explained_by: str | None = None  # the client caused it, not the release
 
     @property

@@ -10,6 +10,7 @@ from msgspec import to_builtins
 
 from harness.model.contract.contract import SENTINEL
 from harness.model.documents.steps import Step
+from harness.model.excuse import Excused, excused_from_dict
 from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind, kind_of
 from harness.model.outcome import JAVA_CLIENTS, LIBRDKAFKA
@@ -19,11 +20,15 @@ from harness.model.verdict import Doubt, Status, Verdict
 from harness.verify import plugins
 from harness.verify.availability import figures
 from harness.verify.checks.admin_operations import AdminReport, judged
+from harness.verify.checks.commit_regressed.offset_loss import stopped
+from harness.verify.checks.log_start import of_documents
+from harness.verify.checks.log_start.delete_records import returned, returned_by_design
 from harness.verify.checks.recovery import from_documents
-from harness.verify.checks.tier_coverage import tiered
-from harness.verify.checks.tier_retention import ever_copied
-from harness.verify.checks.tier_seam import judged as judged_seam
-from harness.verify.checks.tier_state import Tier
+from harness.verify.checks.tier.coverage import tiered
+from harness.verify.checks.tier.retention import ever_copied
+from harness.verify.checks.tier.seam import judged as judged_seam
+from harness.verify.checks.tier.state import Tier
+from harness.verify.checks.tier.unreadable import holes
 from harness.verify.checks.tls import UNSECURED, secured
 from harness.verify.checks.unavailable import unavailable
 from harness.verify.doubts import doubts_of, history_problem
@@ -31,10 +36,7 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.rows import NOT_FINDINGS, NOTED
 from harness.verify.engine.steps import episodes_of, step_at
-from harness.verify.excuses.delete_records import returned, returned_by_design
-from harness.verify.excuses.offset_loss import stopped
-from harness.verify.excuses.tier_metadata_lost import gaps_excused, holes, orphaned
-from harness.verify.excuses.tier_objects_deleted import absence_excused, deleted
+from harness.verify.excusing import excused_findings, unreadable
 from harness.verify.read_back import copies_read, deleted_by
 from harness.verify.score import LOSSES, score
 from harness.verify.sentences import note, promise, seen
@@ -85,17 +87,17 @@ def conclude(known: CaseResults) -> Verdict:
     reported = [run for run in known.runs if run["kind"] not in NOT_FINDINGS]
     operations, seam = judged(case, known.admins), judged_seam(case, known.tier)
     of_records = (*(_finding(run, case, known.tier) for run in reported), *_not_listed(reported))
-    gaps = absence_excused(case, gaps_excused(case, known.tier, seam.findings))
-    findings = (
+    without_records = (
         *from_documents(case),
+        *of_documents(case),
         *unavailable(case, known.counts.waits.stalls),
         *operations.findings,
-        *gaps,
-        *of_records,
+        *seam.findings,
     )
+    findings = (*excused_findings(case, known.tier, without_records), *of_records)
     doubts = [*doubts_of(case, known.counts, known.runs, known.failed), *operations.doubts, *seam.doubts]
     doubts += [*known.of_checks, *plugins.doubts(case)]
-    doubts += holes(case, [*orphaned(case, known.tier), *deleted(case, known.tier)])
+    doubts += holes(case, unreadable(case, known.tier))
     lost, excused = _losses(reported)
     promised = known.counts.total("promised")
     return Verdict(
@@ -193,8 +195,14 @@ def _finding(run: Mapping[str, Any], case: Case, tier: Tier) -> Finding:
         detail="; ".join(words for words in (seen(run), _in_tier(run, case, tier)) if words),
         contract=promise(kind_of(run["kind"]), run["topic"], run["producer"], case.contract, run["reason"]),
         excused_by=run["excused_by"],
+        excuse=_excuse(run),
         explained_by=run["explained_by"],
     )
+
+
+def _excuse(run: Mapping[str, Any]) -> Excused | None:
+    excuse = run["excuse"]
+    return None if excuse is None else excused_from_dict(excuse.asDict(recursive=True))
 
 
 def _in_tier(run: Mapping[str, Any], case: Case, tier: Tier) -> str:
@@ -208,7 +216,9 @@ def _in_tier(run: Mapping[str, Any], case: Case, tier: Tier) -> str:
 def _not_listed(runs: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
     """One more finding for each kind of which not every range is listed, with the number of the others."""
     listed: dict[tuple[Any, ...], list[int]] = {}
+    excuses: dict[str | None, Excused | None] = {None: None}
     for run in runs:
+        excuses.setdefault(run["excused_by"], _excuse(run))
         figures = listed.setdefault((run["kind"], run["excused_by"], run["explained_by"]), [0, 0, 0, 0])
         figures[0] += 1
         figures[1] += run["count"]
@@ -219,6 +229,7 @@ def _not_listed(runs: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
             count=records - records_listed,
             detail=f"{runs_all - runs_listed} more ranges of offsets; findings.parquet has every record",
             excused_by=excused,
+            excuse=excuses[excused],
             explained_by=explained,
         )
         for (kind, excused, explained), (runs_listed, records_listed, runs_all, records) in listed.items()

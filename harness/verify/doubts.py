@@ -12,17 +12,18 @@ from harness.model.finding import Kind
 from harness.model.history.changes import Problem, ProblemKind
 from harness.model.plugin import active
 from harness.model.verdict import Doubt
-from harness.verify.checks import tier_coverage, tls
+from harness.verify.checks import tls
 from harness.verify.checks.commit_regressed import asks_for_groups, never_decided
+from harness.verify.checks.lost.acks import without_lineage
 from harness.verify.checks.recovery import excusable
 from harness.verify.checks.share_groups import undrained
+from harness.verify.checks.tier import coverage
 from harness.verify.checks.unavailable import excusable_silence
 from harness.verify.completeness import evidence_gaps
 from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, places_of
 from harness.verify.engine.compare import from_its_own_copy
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.rows import LEADER_UNKNOWN, NOT_READ, UNATTRIBUTED, UNJUDGED, UNPROCESSED, UNSHARED
-from harness.verify.excuses.leader_elections import without_lineage
 from harness.verify.excuses.topics_deleted import deleted
 from harness.verify.sentences import unattributed
 from harness.verify.work_done import work_done
@@ -48,7 +49,7 @@ def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str])
     found += tls.doubts(case)
     found += [
         *evidence_gaps(case, counts),
-        *tier_coverage.doubts(case, *counts.tier),
+        *coverage.doubts(case, *counts.tier),
         *_history(case),
         *_configs(case),
         *_exact_losses(case, runs),

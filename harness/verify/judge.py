@@ -19,7 +19,7 @@ from harness.model.schemas import TABLES
 from harness.model.scratch import scratch
 from harness.model.verdict import Verdict
 from harness.verify.checks.admin_operations import AdminReport, operations_of
-from harness.verify.checks.tier_state import Tier
+from harness.verify.checks.tier.state import Tier
 from harness.verify.conclude import CaseResults, conclude
 from harness.verify.engine.case import Case, case_of, lacking
 from harness.verify.engine.counts import counts
@@ -33,10 +33,10 @@ from harness.verify.engine.runs import collected, runs_of
 from harness.verify.engine.session import java_runs, open_session
 from harness.verify.engine.tables import BUNDLE, Frames, read_tables
 from harness.verify.excuses.client_faults import attributed
-from harness.verify.excuses.excuses import excused
-from harness.verify.promise import Clause, declared
+from harness.verify.excusing import excused
+from harness.verify.promise import declared
 from harness.verify.read_back import below_log_start
-from harness.verify.registry import Ask, clauses_of_checks, doubts_of_checks, in_one_line, queries
+from harness.verify.registry import Ask, doubts_of_checks, in_one_line, queries
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -201,7 +201,7 @@ def _deduplicated(
     if not of_check:
         return None, []
     try:
-        rows = deduplicated_rows(union(list(of_check.values())), given, clauses_of_checks(given.cases, failed))
+        rows = deduplicated_rows(union(list(of_check.values())), given, failed)
         return rows, _of_known_kinds(collected(runs_of(rows)), failed)
     except Exception as error:  # the checks succeeded, so the combination failed
         log.exception("the findings could not be put together")
@@ -217,10 +217,9 @@ def _of_known_kinds(runs: list[dict[str, Any]], failed: dict[str, str]) -> list[
     return [run for run in runs if run["kind"] in known]
 
 
-def deduplicated_rows(rows: DataFrame, given: Prepared, more: Sequence[Clause] = ()) -> DataFrame:
-    """Rows of all checks as the verdict reports them: joined with their sends, excused or not, each defect once.
-
-    more: the clauses of excuses that checks declare."""
+def deduplicated_rows(rows: DataFrame, given: Prepared, failed: dict[str, str]) -> DataFrame:
+    """Rows of all checks as the verdict reports them: joined with their sends, excused or not, each defect once. An
+    excuse that fails is noted in `failed`."""
     named = kept(reclassify_aborted(with_sends(kept(rows), given)))
-    reported = kept(attributed(excused(named, given, more), given))
+    reported = kept(attributed(excused(named, given, failed), given))
     return kept(once_for_all_readers(deduplicate(reported)))

@@ -7,7 +7,7 @@ says about its findings comes from this declaration.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +16,8 @@ from pyspark.sql import DataFrame
 from harness.model.contract.contract import Contract, ProducerContract, TopicContract
 from harness.model.finding import FindingKind
 from harness.model.verdict import Doubt
+from harness.verify.engine.rows import Reason
+from harness.verify.excuse import Excuse
 
 if TYPE_CHECKING:
     from harness.verify.engine.case import Case
@@ -55,11 +57,6 @@ class Introduced:
     rank: int | None = None
 
 
-def _no_clauses(number: int, case: Case) -> Iterable[Clause]:
-    del number, case
-    return ()
-
-
 def _no_doubts(case: Case) -> Iterable[Doubt]:
     del case
     return ()
@@ -71,23 +68,30 @@ class Check:
 
     promise: what it checks, in one full sentence.
     kinds: the kinds of findings that it introduces.
-    seen: the observation, in one sentence that begins in lower case, by kind and by the reason that a query gives. The
-    kinds may be those of other checks.
+    seen: the observation, in one sentence that begins in lower case, by kind and by the reason that a query gives, a
+    member of the check's own enum. The kinds may be those of other checks.
     breaks: the promise that its findings of other checks' kinds break; "" where it is that of the kind.
     finer: the order of reasons within a kind, added to the rank of the kind.
+    beside: reasons of findings that are reported also if a finding with a lower rank is.
+    of_committed: reasons that a read_committed reader received the record, with the reason that counts if its
+    transaction was not aborted; else it becomes an aborted_read.
+    planted: names of plants in suites/planted: defects in a real run that it finds, and near misses (`near_`).
     queries: by name, functions from parts of the inputs (`PARTS`, by their parameters) to rows in the form of
     `engine.rows.found`. Checks of small evidence have none: conclude.py calls them.
-    excuses: clauses (`excuses.clauses`) for the number of a bundle and its case, of kinds in this declaration only.
+    excuses: those of kinds in this declaration only (`excuse.py`).
     doubts: reasons why the evidence of a case proves too little for this check.
     """
 
     promise: str
     kinds: Mapping[FindingKind, Introduced] = field(default_factory=dict)
-    seen: Mapping[tuple[FindingKind, str], Sentence] = field(default_factory=dict)
+    seen: Mapping[tuple[FindingKind, Reason], Sentence] = field(default_factory=dict)
     breaks: str = ""
-    finer: Mapping[str, int] = field(default_factory=dict)
+    finer: Mapping[Reason, int] = field(default_factory=dict)
+    beside: frozenset[Reason] = frozenset()
+    of_committed: Mapping[Reason, Reason] = field(default_factory=dict)
     queries: Mapping[str, Query] = field(default_factory=dict)
-    excuses: Callable[[int, Case], Iterable[Clause]] = _no_clauses
+    planted: tuple[str, ...] = ()
+    excuses: tuple[Excuse, ...] = ()
     doubts: Callable[[Case], Iterable[Doubt]] = _no_doubts
 
     @property
@@ -103,6 +107,7 @@ class Check:
 
 
 _DECLARED: Final[dict[str, Check]] = {}
+_SHARED: Final[list[Excuse]] = []
 
 
 def declared() -> Mapping[str, Check]:
@@ -121,12 +126,42 @@ def declare(name: str, check: Check) -> None:
     ):
         if twice := sorted(str(key) for key in mine if any(key in other for other in others)):
             raise ValueError(f"another check already has the {what} {twice[0]}; rename it here")
+    check_names(check.excuses)
+    for excuse in check.excuses:
+        if foreign := sorted({str(kind) for kind in excuse.kinds} - {*map(str, check.reports)}):
+            raise ValueError(f"its excuse {excuse.name} is for the kind {foreign[0]}, which it does not report")
     if not check.promise:
         raise ValueError("its promise is empty; write the promise in one sentence")
     for query, function in check.queries.items():
         if unknown := [part for part in parameters(function) if part not in PARTS]:
             raise ValueError(f"query {query} needs {unknown[0]!r}, which is no input; its parameters may be {PARTS}")
     _DECLARED[name] = check
+
+
+def share(found: Sequence[Excuse]) -> None:
+    """Adds excuses that several checks share."""
+    check_names(found)
+    _SHARED.extend(found)
+
+
+def excuses() -> list[tuple[str, Excuse]]:
+    """Every excuse, with the name of the check that declares it; "" for those that several promises share."""
+    own = [(name, excuse) for name, check in _DECLARED.items() for excuse in check.excuses]
+    return [*(("", excuse) for excuse in _SHARED), *own]
+
+
+def check_names(found: Sequence[Excuse]) -> None:
+    """ValueError, in one sentence, for excuses that contradict each other or another one."""
+    others = [excuse for _, excuse in excuses()]
+    for excuse in found:
+        if excuse.name in {other.name for other in others}:
+            raise ValueError(f"there already is an excuse {excuse.name!r}; rename this one")
+        if not excuse.permits:
+            raise ValueError(f"its excuse {excuse.name} does not say what permits it; write `permits` in one sentence")
+        same = [other for other in others if other.rows and excuse.rows and other.turn is excuse.turn]
+        if twice := [other.name for other in same if set(other.kinds) & set(excuse.kinds)]:
+            raise ValueError(f"the excuses {excuse.name} and {twice[0]} of one turn are for the same kind; change one")
+        others.append(excuse)
 
 
 def withdraw(name: str) -> None:
@@ -148,16 +183,6 @@ def span(run: Run, what: str) -> str:
     """ "offset 7", or "offsets 7 to 9", from the second figure of a range."""
     first, last = run["other_first"], run["other_last"]
     return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
-
-
-def reason_of(reason: str) -> str:
-    """The reason without the place that a query may append: "processed in made/0"."""
-    return reason.partition(" in ")[0]
-
-
-def place_in(run: Run) -> str:
-    """The place that a query appended to the reason."""
-    return str(run["reason"]).partition(" in ")[2]
 
 
 def by_idempotence(settings: Settings) -> str:

@@ -12,11 +12,11 @@ from pyspark.sql import functions as F
 from harness.model.documents.steps import RecordsDeleted, Step, TierLeft
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
+from harness.verify.checks.lost import Lost
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.case import Case, Place, places_of
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
-from harness.verify.excuses.compaction import COMPACTED
 from harness.verify.excuses.retention import deleting_settings
 from harness.verify.excuses.topics_deleted import deleted
 
@@ -65,7 +65,7 @@ def deleted_by(
     """By setting or request, how many acknowledged records were deleted. below: of `below_log_start`."""
     found = Counter(below)
     found[Deletion.COMPACTION.value] += sum(
-        run["fate_records"] for run in runs if (run["kind"], run["reason"]) == (Kind.LOST, COMPACTED)
+        run["fate_records"] for run in runs if (run["kind"], run["reason"]) == (Kind.LOST, Lost.COMPACTED)
     )
     topics = deleted(case)
     found[Deletion.TOPIC.value] += sum(of["acked"] for place, of in counts.sent.items() if place[:2] in topics)

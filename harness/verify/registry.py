@@ -1,11 +1,15 @@
-"""Finds all checks: each module or package of harness/verify/checks with a `CHECK`. There is no list to keep."""
+"""Finds all checks and excuses: there is no list to keep.
+
+A check is a module or package of harness/verify/checks with a `CHECK`. Excuses that several promises share are those in
+the `EXCUSES` of a module or package of harness/verify/excuses.
+"""
 
 from __future__ import annotations
 
 import importlib
 import logging
 import pkgutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from types import ModuleType
 
@@ -13,10 +17,13 @@ from pyspark.sql import DataFrame
 
 from harness.model.verdict import Doubt
 from harness.verify import checks
+from harness.verify import excuses as excuse_modules
 from harness.verify.engine.case import Case
 from harness.verify.engine.inputs import Inputs
-from harness.verify.excuses.clauses import EXCUSES
-from harness.verify.promise import Check, Clause, Query, declare, parameters
+from harness.verify.engine.prepared import Prepared
+from harness.verify.excuse import Excuse
+from harness.verify.excuses.clauses import CLAUSES
+from harness.verify.promise import Check, Clause, Query, declare, excuses, parameters, share
 from harness.verify.promise import declared as declared
 
 log = logging.getLogger(__name__)
@@ -32,20 +39,40 @@ def _ask(query: Query, inputs: Inputs) -> DataFrame:
     return query(*(getattr(inputs, part) for part in parameters(query)))
 
 
-def clauses_of_checks(cases: Sequence[Case], failed: dict[str, str]) -> list[Clause]:
-    """The clauses of excuses that checks declare. None of a check that fails, which is noted in `failed`."""
+def clauses_of_excuses(given: Prepared, failed: dict[str, str]) -> list[Clause]:
+    """The clauses of all excuses. None of an excuse that fails, which is noted in `failed`."""
+
+    def asked(excuse: Excuse) -> Iterator[Clause]:
+        for number, case in enumerate(given.cases):
+            yield from excuse.clauses(number, case)
+        yield from excuse.by_tables(given)
+
+    return _named_clauses(asked, failed)
+
+
+def late_clauses(cases: Sequence[Case], failed: dict[str, str]) -> list[Clause]:
+    """Their clauses for acknowledgements after an election."""
+
+    def asked(excuse: Excuse) -> Iterator[Clause]:
+        for number, case in enumerate(cases):
+            yield from excuse.late(number, case)
+
+    return _named_clauses(asked, failed)
+
+
+def _named_clauses(ask: Callable[[Excuse], Iterable[Clause]], failed: dict[str, str]) -> list[Clause]:
     found: list[Clause] = []
-    for name, check in declared().items():
+    for check, excuse in excuses():
         try:
-            own = [clause for n, case in enumerate(cases) for clause in check.excuses(n, case)]
-            if foreign := sorted({str(clause[1]) for clause in own} - {*map(str, check.reports)}):
-                raise ValueError(f"it excuses findings of the kind {foreign[0]}, which it does not report")
-            if any(len(clause) != 1 + len(EXCUSES) for clause in own):
-                raise TypeError("its excuses are not rows that `clauses` makes")
+            own = [(*clause, excuse.name) for clause in ask(excuse)]
+            if foreign := sorted({str(clause[1]) for clause in own} - {*map(str, excuse.kinds)}):
+                raise ValueError(f"it excuses findings of the kind {foreign[0]}, which it does not declare")
+            if any(len(clause) != 1 + len(CLAUSES) for clause in own):
+                raise TypeError("its clauses are not those that `clauses` makes")
             found += own
         except Exception as error:  # the findings of all checks are still valid without these excuses
-            log.exception("the excuses of the check %s failed", name)
-            failed[name] = in_one_line(error)
+            log.exception("the excuse %s failed", excuse.name)
+            failed[check or excuse.name] = in_one_line(error)
     return found
 
 
@@ -78,11 +105,22 @@ def check_in(module: ModuleType) -> Check | None:
     return found if isinstance(found, Check) else None
 
 
-def _discover() -> Iterator[tuple[str, Check]]:
-    for found in pkgutil.iter_modules(checks.__path__):
-        if check := check_in(importlib.import_module(f"{checks.__name__}.{found.name}")):
-            yield found.name, check
+def excuses_in(module: ModuleType) -> tuple[Excuse, ...]:
+    """The excuses that a module declares; none for a module that only helps others."""
+    found = vars(module).get("EXCUSES", ())
+    return tuple(excuse for excuse in found if isinstance(excuse, Excuse))
 
 
-for _name, _check in _discover():
-    declare(_name, _check)
+def _discover() -> None:
+    for name in _modules_of(excuse_modules):
+        share(excuses_in(importlib.import_module(f"{excuse_modules.__name__}.{name}")))
+    for name in _modules_of(checks):
+        if check := check_in(importlib.import_module(f"{checks.__name__}.{name}")):
+            declare(name, check)
+
+
+def _modules_of(package: ModuleType) -> list[str]:
+    return [found.name for found in pkgutil.iter_modules(package.__path__)]
+
+
+_discover()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, cast
 
 from harness.model.contract.contract import Contract
 from harness.model.finding import FindingKind, Kind
-from harness.verify.engine.rows import ACKED_TWICE_NOTE, WRONG_ACK_OFFSET_NOTE, WRONG_ACK_OFFSET_WEAK
-from harness.verify.promise import Run, Settings, declared, introduced, reason_of
+from harness.verify.engine.rows import ACKED_TWICE_NOTE, WRONG_ACK_OFFSET_NOTE, WRONG_ACK_OFFSET_WEAK, Reason, reason_of
+from harness.verify.promise import Run, Settings, declared, introduced
 
 _ELSEWHERE: Final = "wrong_ack_offset: {records} records are at another offset than the acknowledged one ({places}); "
 # Notes, by the kind of their rows, see engine/rows.py.
@@ -34,8 +34,9 @@ _DECLARE: Final = frozenset({Kind.DUPLICATED, Kind.REORDERED})
 def seen(run: Run) -> str:
     """The observation, in one sentence; place and count of the records are not part of it."""
     reason = str(run["reason"])
-    of_reason = (check.seen.get((run["kind"], reason_of(reason))) for check in declared().values())
-    found = next((sentence for sentence in of_reason if sentence is not None), reason)
+    key = (run["kind"], reason_of(reason))
+    by_reason = (check.seen.get(cast(tuple[FindingKind, Reason], key)) for check in declared().values())
+    found = next((sentence for sentence in by_reason if sentence is not None), reason)
     return found(run) if callable(found) else found
 
 

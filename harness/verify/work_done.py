@@ -12,9 +12,9 @@ from harness.model.documents.steps import PartitionsAdded
 from harness.model.doubt_names import DoubtName, floor_of
 from harness.model.outcome import TxnOutcome
 from harness.model.verdict import Doubt
+from harness.verify.checks.commit_regressed.offset_loss import refusals
 from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
-from harness.verify.excuses.offset_loss import refusals
 
 # From this many transactions on, a scenario that aborts some must have aborted one.
 _ENOUGH_ENDS: Final = 20

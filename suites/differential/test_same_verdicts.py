@@ -22,8 +22,8 @@ from suites.differential.translation import Json, translate, translated
 
 BUNDLES_MIN: Final = 60
 BATCH: Final = 20
-# Texts, and what excuses or explains a finding: of these only whether they are there.
-_TEXTS: Final = ("detail", "contract")
+# Texts and references, and what excuses or explains a finding: of these only whether they are there.
+_TEXTS: Final = ("detail", "contract", "excuse")
 _PRESENT: Final = ("excused_by", "explained_by")
 # Spark's percentile_approx gives a value within one rank in a thousand, another one in another grouping of the rows.
 _APPROXIMATE: Final = ("p50", "p99")

@@ -1,35 +1,15 @@
-"""Every plant: imports the modules that register them."""
+"""Every plant: imports the modules that register them, which are all modules `of_...` of this package."""
 
 from __future__ import annotations
 
-from suites.planted import (
-    of_admins,
-    of_brokers,
-    of_compaction,
-    of_evidence,
-    of_lookups,
-    of_probes,
-    of_readers,
-    of_records,
-    of_runs,
-    of_shares,
-    of_tier,
-    of_transactions,
-)
+import importlib
+import pkgutil
+
+from suites import planted
 from suites.planted.plants import PLANTS
 
-__all__ = [
-    "PLANTS",
-    "of_admins",
-    "of_brokers",
-    "of_compaction",
-    "of_evidence",
-    "of_lookups",
-    "of_probes",
-    "of_readers",
-    "of_records",
-    "of_runs",
-    "of_shares",
-    "of_tier",
-    "of_transactions",
-]
+__all__ = ["PLANTS"]
+
+for _found in pkgutil.iter_modules(planted.__path__):
+    if _found.name.startswith("of_"):
+        importlib.import_module(f"{planted.__name__}.{_found.name}")

@@ -10,6 +10,7 @@ import pytest
 from harness.evidence.verdicts import FINDINGS
 from harness.model.finding import Kind
 from harness.model.verdict import Verdict
+from harness.verify.registry import declared
 from suites.planted.copies import Original
 from suites.planted.expected import Broken, Expected, records_of, sort_key
 from suites.planted.judging import Judged
@@ -73,8 +74,14 @@ def test_every_kind_has_a_plant_and_a_near_miss(judged: dict[str, Judged]) -> No
 
 
 def _near_misses(kind: str) -> list[str]:
-    aliases = {"replica_divergence": ("near_replica", "near_disk")}
-    return [name for name in PLANTS if name.startswith(aliases.get(kind, (f"near_{kind}",)))]
+    """Those that name the kind, and those of checks that report nothing else."""
+    checks = [check for check in declared().values() if kind in check.reports]
+    return [
+        name
+        for check in checks
+        for name in check.planted
+        if name.startswith(f"near_{kind}") or (name.startswith("near_") and check.reports == (kind,))
+    ]
 
 
 def test_the_original_run_has_what_plants_need(original: Original) -> None:

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from harness.commands.plugins import loaded
 from harness.evidence.seal import seal_directory
 from harness.evidence.verdicts import read_verdict, verdict_from_dict
+from harness.model.excuse import Evidence, EvidenceKind, Excused
 from harness.model.exits import Exit
 from harness.model.plugin import Plugin, active
 from harness.model.verdict import Status, Verdict
@@ -81,9 +82,26 @@ def broken(old: str, new: str) -> Callable[[str], str]:
 
 
 DOUBT = "doubts=lambda case: [Doubt('slow_network', 'the network was slow')]"
-EXCUSES = "excuses=lambda number, case: clauses(number, [{}], 'a maintenance window')"
-IMPORTS = "from harness.model.finding import Kind\nfrom harness.model.verdict import Doubt\n"
-IMPORTS += "from harness.verify.excuses.clauses import clauses\nfrom harness.model.finding import OwnKind\n"
+WINDOW = "evidence=Evidence(kind=EvidenceKind.CONTRACT, what='maintenance')"
+EXCUSE = "excuses=(Excuse(name=__name__, permits='Brokers were maintained.', kinds=(LATE_ACK,), {}),)"
+
+
+def by_clauses(kind: str) -> str:
+    return EXCUSE.format(f"clauses=lambda n, case: clauses(n, [{kind}], 'a maintenance window', {WINDOW})")
+
+
+def by_rows(why: str) -> str:
+    excused = f"rows.withColumn('excused_by', F.coalesce('excused_by', {why}))"
+    return EXCUSE.format(f"rows=lambda rows, given: {excused}, {WINDOW}")
+
+
+IMPORTS = """\
+from harness.model.excuse import Evidence, EvidenceKind
+from harness.model.finding import Kind, OwnKind
+from harness.model.verdict import Doubt
+from harness.verify.excuse import Excuse
+from harness.verify.excuses.clauses import clauses
+"""
 
 
 def declaring(line: str) -> Callable[[str], str]:
@@ -110,12 +128,13 @@ BROKEN = {
         "none introduces it in its `kinds`",
     ),
     "its doubts raise": (declaring("doubts=lambda case: 1 / 0"), "broken_{}", "ZeroDivisionError"),
-    "its excuses raise": (declaring("excuses=lambda number, case: 1 / 0"), "broken_{}", "ZeroDivisionError"),
+    "its excuses raise": (declaring(by_clauses("1 / 0")), "broken_{}", "ZeroDivisionError"),
     "it excuses findings of others": (
-        declaring(EXCUSES.format("Kind.LOST")),
+        declaring(by_clauses("Kind.LOST")),
         "broken_{}",
-        "it excuses findings of the kind lost, which it does not report",
+        "it excuses findings of the kind lost, which it does not declare",
     ),
+    "its excuse fails in Spark": (declaring(by_rows("F.raise_error(F.lit('no'))")), "broken_{}", "no"),
 }
 
 
@@ -139,17 +158,31 @@ def test_a_check_that_fails_is_a_doubt_and_softens_no_finding(spark: SparkSessio
             assert doubts[of_check].endswith(f"please report it as a defect of the {owner}")
     assert (sound.status, worse.status) == (Status.INCONCLUSIVE, Status.FAIL)
     # Checks of which only the doubts or the excuses fail report their findings.
-    assert {kind for kind, _, _ in found(late)} == {"late_ack", "late_ack_4", "late_ack_5", "late_ack_6"}
+    assert {kind for kind, _, _ in found(late)} == {"late_ack", *(f"late_ack_{number}" for number in (4, 5, 6, 7))}
     assert {kind for kind, _, _ in found(worse)} == {"lost"}
 
 
 def test_a_check_declares_doubts_and_excuses(spark: SparkSession, acme: Path) -> None:
-    text = declaring(DOUBT)(declaring(EXCUSES.format("LATE_ACK"))((acme / CHECK).read_text()))
+    text = declaring(DOUBT)(declaring(by_clauses("LATE_ACK"))((acme / CHECK).read_text()))
     (acme / CHECK).write_text(text)
     late, near = judged(spark, acme, waited(12_001), waited(12_000))
-    assert [f.excused_by for f in late.findings] == ["a maintenance window"]
+    (finding,) = late.findings
+    assert finding.excused_by == "a maintenance window"
+    evidence = Evidence(kind=EvidenceKind.CONTRACT, what="maintenance")
+    assert finding.excuse == Excused(name="durability_plugins.acme.checks.ack_limit", evidence=evidence)
+    assert verdict_from_dict(json.loads(json.dumps(late.as_dict()))) == late
     assert [(d.name, d.text) for d in near.doubts] == [("slow_network", "the network was slow")]
     assert (late.status, near.status) == (Status.INCONCLUSIVE, Status.INCONCLUSIVE)
+
+
+def test_an_excuse_by_rows_excuses_only_its_own_kinds(spark: SparkSession, acme: Path) -> None:
+    (acme / CHECK).write_text(declaring(by_rows("F.lit('all is permitted')"))((acme / CHECK).read_text()))
+    late = waited(12_001)
+    late.drop("observations", kind="drain", offset=2)
+    (verdict,) = judged(spark, acme, late)
+    assert verdict.status is Status.FAIL
+    assert {f.kind.value for f in verdict.findings if f.excused_by == "all is permitted"} == {"late_ack"}
+    assert {kind for kind, _, _ in found(verdict)} == {"lost"}
 
 
 def played_with(history: Built, plugin: Plugin) -> Built:

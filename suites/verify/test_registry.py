@@ -11,12 +11,16 @@ import pytest
 
 from harness.model.finding import Kind
 from harness.verify import checks
-from harness.verify.promise import Check, Introduced, declare, declared, withdraw
+from harness.verify.checks.lost import Lost
+from harness.verify.engine.rows import Only, Reason
+from harness.verify.excuse import Excuse
+from harness.verify.promise import Check, Introduced, declare, declared, excuses, withdraw
 from harness.verify.registry import queries
+from suites.planted.table import PLANTS
 
-# They count, or make doubts, or are parts of several checks.
-HELPERS = {"redelivered", "tier_coverage", "tier_retention", "tier_state", "tls"}
-BY_CONCLUDE = {"admin_operations", "recovery", "tier_seam", "unavailable"}
+# It makes doubts.
+HELPERS = {"tls"}
+BY_CONCLUDE = {"admin_operations", "recovery", "tier", "unavailable"}
 
 
 def test_every_module_declares_a_check_or_is_a_known_helper() -> None:
@@ -43,6 +47,41 @@ def test_a_promise_is_one_full_sentence(name: str) -> None:
     assert all(not text.endswith(".") for text in [*said, check.breaks])
 
 
+def test_an_excuse_says_what_permits_it_in_one_full_sentence() -> None:
+    shared = [excuse for check, excuse in excuses() if not check]
+    assert {excuse.name for excuse in shared} >= {"unclean_election", "power_loss", "compaction"}
+    for _, excuse in excuses():
+        assert excuse.permits[0].isupper(), excuse.name
+        assert excuse.permits.endswith("."), excuse.name
+        assert ". " not in excuse.permits, excuse.name
+
+
+def test_an_excuse_of_one_check_stands_with_it() -> None:
+    """An excuse for findings that one check introduces, and that nobody else makes, is in the package of that check."""
+    of_kinds = {kind: name for name, check in declared().items() for kind in check.kinds}
+    alone = {excuse.name for check, excuse in excuses() if not check and len({of_kinds[k] for k in excuse.kinds}) == 1}
+    assert alone == {"lost_marker", "late_retries"}  # each belongs to another excuse of its module, for several kinds
+
+
+def test_a_reason_is_a_documented_member_of_an_enum() -> None:
+    for name, check in declared().items():
+        reasons = {*(reason for _, reason in check.seen), *check.finer, *check.beside, *check.of_committed}
+        assert all(isinstance(reason, Reason) and reason.meaning.endswith(".") for reason in reasons), name
+
+
+def test_each_plant_of_a_check_exists_and_belongs_to_no_other() -> None:
+    named = Counter(name for check in declared().values() for name in check.planted)
+    assert {name for name, times in named.items() if times > 1 or name not in PLANTS} == set()
+    # Those of no check are about the run and its evidence.
+    others = {name for name in PLANTS if name not in named and not name.removeprefix("near_").startswith("doubt_")}
+    assert others == {"unchanged", "drain_emptied"}
+
+
+def excuse(**change: Any) -> Excuse:
+    return Excuse(**{"name": "sky", "permits": "The sky is blue.", "kinds": (Kind.PHANTOM,), **change})
+
+
+BLUE: dict[str, Any] = {"seen": {(Kind.PHANTOM, Only.ONE): "it is blue"}}
 MINE = Check(promise="A record is blue.", queries={"blue": lambda given: given})
 
 
@@ -51,10 +90,22 @@ MINE = Check(promise="A record is blue.", queries={"blue": lambda given: given})
     [
         ("lost", {}, "there already is a check 'lost'"),
         ("blue", {"kinds": {Kind.LOST: Introduced(promise="x")}}, "already has the kind lost"),
-        ("blue", {"seen": {(Kind.LOST, "passed"): "x"}}, "already has the sentence for"),
+        ("blue", {"seen": {(Kind.LOST, Lost.PASSED): "x"}}, "already has the sentence for"),
         ("blue", {"queries": {"lost": lambda given: given}}, "already has the query lost"),
         ("blue", {"queries": {"blue": lambda sky: sky}}, "query blue needs 'sky', which is no input"),
         ("blue", {"promise": ""}, "its promise is empty"),
+        ("blue", {"excuses": (excuse(),)}, "its excuse sky is for the kind phantom, which it does not report"),
+        ("blue", {**BLUE, "excuses": (excuse(name="retries"),)}, "there already is an excuse 'retries'"),
+        ("blue", {**BLUE, "excuses": (excuse(), excuse())}, "there already is an excuse 'sky'"),
+        ("blue", {**BLUE, "excuses": (excuse(permits=""),)}, "does not say what permits it"),
+        (
+            "blue",
+            {
+                "seen": {(Kind.DUPLICATED, Lost.PASSED): "it is blue"},
+                "excuses": (excuse(kinds=(Kind.DUPLICATED,), rows=lambda rows, given: rows),),
+            },
+            "the excuses sky and producer_expiry of one turn are for the same kind",
+        ),
     ],
 )
 def test_a_contradictory_declaration_is_refused(name: str, change: dict[str, Any], said: str) -> None:

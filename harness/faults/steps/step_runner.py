@@ -18,6 +18,7 @@ from harness.faults.steps.registry import Heal, WaitEffect, build_step
 from harness.faults.steps.step import Action, EffectProof, Fault, Injection, Kind, is_disturbance
 from harness.faults.steps.step_context import StepContext
 from harness.model.clock import now_ns
+from harness.model.doubt_names import DoubtName
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.place import Place
 from harness.model.scenario.scenario import Step
@@ -48,16 +49,16 @@ def run_steps(
     return runner.rows
 
 
-def doubts(rows: Sequence[Row]) -> list[tuple[str, str]]:
+def doubts(rows: Sequence[Row]) -> list[tuple[DoubtName, str]]:
     """(name, sentence) of each step that failed or had no effect: reasons for INCONCLUSIVE."""
-    out = []
+    out: list[tuple[DoubtName, str]] = []
     for row in rows:
         if row.get("error"):
-            out.append(("step_failed", f"step {row['name']}: {row['error']}"))
+            out.append((DoubtName.STEP_FAILED, f"step {row['name']}: {row['error']}"))
         effect = row["effect"]
         if row["is_fault"] and row["started_ns"] is not None and not (effect and effect["held"]):
             because = effect["because"] if effect else "nothing proves an effect"
-            out.append(("no_effect", f"step {row['name']} had no effect: {because}"))
+            out.append((DoubtName.NO_EFFECT, f"step {row['name']} had no effect: {because}"))
     return out
 
 

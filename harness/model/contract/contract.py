@@ -95,12 +95,6 @@ RECREATE_TOPIC: Final = "recreate_topic"
 TIER_OFF: Final = "tier_off"  # takes a topic out of the remote tier
 ALTER_TOPIC: Final = "alter_topic"  # changes settings, and so the promise, during the run
 
-# The beginning of excuses for records that a share group has archived.
-ARCHIVED_AT: Final = "archived at share.delivery.count.limit="
-
-# The beginning of excuses for records that compaction removed.
-COMPACTION_OF: Final = "compaction of "
-
 # The producer of the last record of each partition before the drain. No scenario names it; its promise is the
 # strictest.
 SENTINEL = "sentinel"

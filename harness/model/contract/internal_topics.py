@@ -30,8 +30,6 @@ TIER_MIN_ISR: Final = f"{_TIER}.min.isr"  # since 4.3 (KIP-1235), 2 where it is 
 REPLICAS_MAX: Final = 3
 _SIGN: Final = 1 << 31
 _LONG_BYTES: Final = 8
-# The beginning of excuses for segments that lost their metadata in an election of TIER_METADATA.
-ORPHANED_OF: Final = f"unclean election of {TIER_METADATA}/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

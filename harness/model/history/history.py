@@ -199,6 +199,8 @@ class History:
 
     def elections(self, topic_id: str | None = None, partition: int | None = None) -> tuple[Election, ...]:
         """Every election of these partitions, in the order of the log. The first leader of a new partition is none."""
+        if topic_id is not None and partition is not None:
+            return tuple(_elections(self.partition(topic_id, partition)))
         found = [
             election
             for (of_topic, number), series in self._partitions.items()

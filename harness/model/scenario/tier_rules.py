@@ -11,8 +11,6 @@ from harness.model.scenario.scenario import Producer, Scenario, Topic
 REMOTE: Final = "remote.storage.enable"
 SEGMENT_BYTES: Final = "segment.bytes"
 DELETE_OBJECTS: Final = "delete_objects"  # the kind of step that deletes objects of the tier, past the brokers
-# The beginning of excuses for such a step.
-BY_HAND: Final = "objects of the tier deleted by hand"
 LOCAL_RETENTION: Final = ("local.retention.bytes", "local.retention.ms")
 # Segments of each tiered partition in the tier: with fewer the run shows little about a chain of segments.
 SEGMENTS_MIN: Final = 20

@@ -22,7 +22,8 @@ from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
 from harness.verify.promise import Check
 
 _AT: Final = [*PLACE, "offset"]
-_ACK: Final = [*RECORD, *PLACE[1:], "offset", "returned_ns"]
+_SENT: Final = [*RECORD, *PLACE[1:]]  # a record in the partition that it was sent to
+_ACK: Final = [*_SENT, "offset", "returned_ns"]
 _ACKED: Final = f"outcome = '{Outcome.ACKED}' AND offset IS NOT NULL"
 
 
@@ -32,10 +33,10 @@ def acked_twice(drill: Drill) -> DataFrame:
     streams = drill.given.streams.where("acks = 'all'")
     strong = streams.select(BUNDLE, "stream", is_own_client().alias("own"), is_client(LIBRDKAFKA).alias("librdkafka"))
     acked = drill.sent.where(_ACKED).where(drill.given.complete).select(*_ACK)
-    missing = acked.join(drill.read.select(*RECORD, *PLACE[1:]), [*RECORD, *PLACE[1:]], "left_anti")
+    missing = acked.join(drill.read.select(*_SENT), _SENT, "left_anti")
     missing = kept(missing.join(F.broadcast(strong), [BUNDLE, "stream"]))
     others = _of_several(drill, missing, strong)
-    others = others.join(_shown(drill, others), [*RECORD, *PLACE[1:], "offset"], "left")
+    others = others.join(_shown(drill, others), [*_SENT, "offset"], "left")
     renamed = {name: f"other_{name}" for name in ("stream", "seq", "returned_ns", "own", "librdkafka")}
     pairs = missing.join(others.withColumnsRenamed(renamed), _AT)
     different = (F.col("stream") != F.col("other_stream")) | (F.col("seq") != F.col("other_seq"))
@@ -44,15 +45,15 @@ def acked_twice(drill: Drill) -> DataFrame:
     pairs = pairs.where(different & (F.col("shown").isNotNull() | later))
     proven = F.col("own") & (F.col("shown").isNotNull() | F.col("other_own"))
     of_librdkafka = F.col("librdkafka") | (F.col("shown").isNull() & F.col("other_librdkafka"))
-    rows = pairs.groupBy(*RECORD, *PLACE[1:], "offset").agg(
+    rows = pairs.groupBy(*_SENT, "offset").agg(
         F.max(proven).alias("proven"),
         F.max(of_librdkafka).alias("of_librdkafka"),
         (F.count("*") + 1).alias("acked"),
     )
     reason = (
-        F.when(F.col("proven"), F.lit(AckedTwice.PROVEN.value))
-        .when(F.col("of_librdkafka"), F.lit(AckedTwice.LIBRDKAFKA.value))
-        .otherwise(F.lit(AckedTwice.UNKNOWN.value))
+        F.when(F.col("proven"), F.lit(AckedTwice.PROVEN))
+        .when(F.col("of_librdkafka"), F.lit(AckedTwice.LIBRDKAFKA))
+        .otherwise(F.lit(AckedTwice.UNKNOWN))
     )
     return found(rows, Kind.CONFLICTING, reason, other="acked")
 
@@ -77,7 +78,7 @@ def _of_several(drill: Drill, missing: DataFrame, strong: DataFrame) -> DataFram
 def _shown(drill: Drill, acked: DataFrame) -> DataFrame:
     """Those of these records that the drain returns at their offset."""
     given = drill.given
-    keys = [*RECORD, *PLACE[1:], "offset"]
+    keys = [*_SENT, "offset"]
     read = of_same_bundles(given.observations, acked).where(given.drained)
     read = read.select(*keys).join(acked.select(*keys), keys, "left_semi")
     return read.distinct().withColumn("shown", F.lit(True))
@@ -91,5 +92,6 @@ CHECK: Final = Check(
             f"for up to {run['other_last']} records"
         ),
     },
+    beside=frozenset(AckedTwice),  # a contradiction within the ledger is named beside the loss that it causes
     queries={"acked_twice": acked_twice},
 )

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.verify.engine.compare import Compared
-from harness.verify.engine.rows import found
+from harness.verify.engine.rows import Only, found
 from harness.verify.promise import Check, Introduced
 
 
@@ -26,6 +26,11 @@ CHECK: Final = Check(
     kinds={
         Kind.CONFLICTING: Introduced(promise="an offset below the high watermark always holds the same record", rank=90)
     },
-    seen={(Kind.CONFLICTING, ""): "the read after healing returned another record at this offset"},
+    seen={(Kind.CONFLICTING, Only.ONE): "the read after healing returned another record at this offset"},
     queries={"conflicting": conflicting},
+    planted=(
+        "conflicting_with_a_live_reader",
+        "conflicting_with_an_earlier_unanswered_record",
+        "near_conflicting_after_a_permitted_election",
+    ),
 )

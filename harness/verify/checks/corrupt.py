@@ -17,13 +17,24 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.fingerprints import CLOCKS_MS, ill_timed
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.rows import found
+from harness.verify.engine.rows import Reason, found
 from harness.verify.engine.steps import facts_in
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
 from harness.verify.excuses.clock_skew import without_wrong_clocks, wrong_clocks
 from harness.verify.promise import Check, Introduced, span
 
 _DECLARED: Final[Columns] = {"topic": "string", "declared": "string"}
+
+
+class Changed(Reason):
+    """The part of a record that is not as it was sent or configured."""
+
+    PAYLOAD = "payload", "The checksum of its payload does not match."
+    TIMESTAMP = "timestamp", "Its timestamp is outside the time from its send to its acknowledgement."
+    TIMESTAMP_TYPE = "timestamp_type", "Its batch has another timestamp type than its topic."
+    TIME_REPORTED = "time_reported", "Its timestamp is not the one that the client set or the leader reported."
+    TIME_BACK = "time_back", "Its batch has an older LogAppendTime than a batch before it."
+    CODEC = "codec", "Its batch has another codec than its topic."
 
 
 def corrupt(given: Prepared) -> DataFrame:
@@ -40,7 +51,7 @@ def corrupt(given: Prepared) -> DataFrame:
     acked = acked.join(damaged, [*PLACE, "offset"], "left_semi")
     sent = acked.groupBy(*PLACE, "offset").agg(F.max(F.struct("stream", "seq")).alias("acked"))
     rows = damaged.join(sent, [*PLACE, "offset"], "left").withColumn("record", F.coalesce("acked", "decoded"))
-    return found(rows, Kind.CORRUPT, "payload", stream=F.col("record.stream"), seq=F.col("record.seq"))
+    return found(rows, Kind.CORRUPT, Changed.PAYLOAD, stream=F.col("record.stream"), seq=F.col("record.seq"))
 
 
 def ill_timed_records(drill: Drill) -> DataFrame:
@@ -63,7 +74,7 @@ def ill_timed_records(drill: Drill) -> DataFrame:
     )
     wrong = ill_timed("oldest_ms") | ill_timed("newest_ms")
     outside = without_wrong_clocks(rows.where(wrong), drill.given)
-    outside = found(outside, Kind.CORRUPT, "timestamp", other="oldest_ms")
+    outside = found(outside, Kind.CORRUPT, Changed.TIMESTAMP, other="oldest_ms")
     return outside.unionByName(_other_time_than_reported(rows, drill.given))
 
 
@@ -74,7 +85,7 @@ def _other_time_than_reported(rows: DataFrame, given: Prepared) -> DataFrame:
     declared = F.broadcast(frame(given.spark, _DECLARED, _declared(given)))
     rows = rows.join(declared, [BUNDLE, "topic"]).where("offset = reported AND timestamp_type = declared")
     other = F.when(F.col("oldest_ms") != F.col("reported_ms"), F.col("oldest_ms")).otherwise(F.col("newest_ms"))
-    return found(rows.where(other != F.col("reported_ms")), Kind.CORRUPT, "time_reported", other="reported_ms")
+    return found(rows.where(other != F.col("reported_ms")), Kind.CORRUPT, Changed.TIME_REPORTED, other="reported_ms")
 
 
 def time_back(given: Prepared) -> DataFrame:
@@ -96,7 +107,7 @@ def time_back(given: Prepared) -> DataFrame:
         F.col("at_ms") < F.col("newest_ms") - CLOCKS_MS
     )
     reader = F.concat(F.lit("broker "), F.col("broker").cast("string"))
-    return found(rows, Kind.CORRUPT, "time_back", offset="base_offset", reader=reader, other="newest_ms")
+    return found(rows, Kind.CORRUPT, Changed.TIME_BACK, offset="base_offset", reader=reader, other="newest_ms")
 
 
 def _declared(given: Prepared) -> list[tuple[int, str, str]]:
@@ -123,7 +134,7 @@ def wrong_codec(given: Prepared) -> DataFrame:
     rows = given.batches.where("control IS NULL").join(declared, [BUNDLE, "topic"])
     rows = rows.where("codec != declared").groupBy(*PLACE, "base_offset").agg(F.min("broker").alias("broker"))
     reader = F.concat(F.lit("broker "), F.col("broker").cast("string"))
-    return found(rows, Kind.CORRUPT, "codec", offset="base_offset", reader=reader)
+    return found(rows, Kind.CORRUPT, Changed.CODEC, offset="base_offset", reader=reader)
 
 
 def _changes_codec(case: Case, topic: str) -> bool:
@@ -138,30 +149,36 @@ def wrong_timestamp_type(given: Prepared) -> DataFrame:
     rows = given.batches.where("control IS NULL").join(declared, [BUNDLE, "topic"])
     rows = rows.where("timestamp_type != declared").groupBy(*PLACE, "base_offset").agg(F.min("broker").alias("broker"))
     reader = F.concat(F.lit("broker "), F.col("broker").cast("string"))
-    return found(rows, Kind.CORRUPT, "timestamp_type", offset="base_offset", reader=reader)
+    return found(rows, Kind.CORRUPT, Changed.TIMESTAMP_TYPE, offset="base_offset", reader=reader)
 
 
 CHECK: Final = Check(
     promise="A record is returned as it was sent.",
     kinds={Kind.CORRUPT: Introduced(promise="a record is returned as it was sent, or not at all", rank=10)},
     seen={
-        (Kind.CORRUPT, "payload"): "the payload's checksum does not match",
-        (Kind.CORRUPT, "timestamp"): lambda run: (
+        (Kind.CORRUPT, Changed.PAYLOAD): "the payload's checksum does not match",
+        (Kind.CORRUPT, Changed.TIMESTAMP): lambda run: (
             f"its timestamp is outside the time from its send to its acknowledgement: {span(run, 'timestamp')} ms"
         ),
-        (Kind.CORRUPT, "timestamp_type"): (
+        (Kind.CORRUPT, Changed.TIMESTAMP_TYPE): (
             "its batch on disk has another timestamp type than the topic's message.timestamp.type"
         ),
-        (Kind.CORRUPT, "time_reported"): lambda run: (
+        (Kind.CORRUPT, Changed.TIME_REPORTED): lambda run: (
             f"its timestamp is not the one that the client set or the leader reported: {span(run, 'timestamp')} ms"
         ),
-        (Kind.CORRUPT, "time_back"): lambda run: (
+        (Kind.CORRUPT, Changed.TIME_BACK): lambda run: (
             f"its batch is older than a batch before it in the log, which has {span(run, 'timestamp')} ms"
         ),
-        (Kind.CORRUPT, "codec"): "its batch on disk has another codec than the topic's compression.type",
+        (Kind.CORRUPT, Changed.CODEC): "its batch on disk has another codec than the topic's compression.type",
     },
     # A record with another defect may well have another record's timestamp, so every other finding is reported first.
-    finer={"timestamp": 500, "timestamp_type": 501, "codec": 502, "time_reported": 503, "time_back": 504},
+    finer={
+        Changed.TIMESTAMP: 500,
+        Changed.TIMESTAMP_TYPE: 501,
+        Changed.CODEC: 502,
+        Changed.TIME_REPORTED: 503,
+        Changed.TIME_BACK: 504,
+    },
     queries={
         "corrupt": corrupt,
         "timestamps": ill_timed_records,
@@ -169,4 +186,17 @@ CHECK: Final = Check(
         "log_times": time_back,
         "codecs": wrong_codec,
     },
+    planted=(
+        "corrupt_timestamps",
+        "corrupt_timestamp_by_a_millisecond",
+        "near_corrupt_timestamp_not_reported",
+        "corrupt_codec",
+        "near_corrupt_codec_that_is_the_producers",
+        "near_corrupt_timestamps_of_the_producers_choice",
+        "corrupt_timestamp_types",
+        "corrupt_in_both_drains",
+        "corrupt_beyond_decoding",
+        "corrupt_on_one_replica",
+        "corrupt_for_one_live_reader",
+    ),
 )

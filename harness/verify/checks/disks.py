@@ -18,7 +18,7 @@ from harness.model.schemas import Columns
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.rows import found, union
+from harness.verify.engine.rows import Reason, found, union
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
 from harness.verify.excuses.config_history import compacted_until
 from harness.verify.excuses.retention import may_delete
@@ -46,6 +46,15 @@ _SAME: Final = (
     "control",
     "digest",
 )
+
+
+class OnDisk(Reason):
+    """How the batches of replicas differ on their disks."""
+
+    BATCH_DIFFERS = "batch_differs", "Replicas have different batches at one offset."
+    BATCH_MISSING = "batch_missing", "A batch below the high watermark is not on every disk."
+    BATCH_CRC = "batch_crc", "The CRC of a batch does not match."
+    HOLE = "hole", "An offset is in no batch on one disk, and another disk has it."
 
 
 def disks(given: Prepared) -> DataFrame:
@@ -78,7 +87,7 @@ def _different(on_disk: DataFrame, common: DataFrame) -> DataFrame:
         F.array_join(F.array_sort(F.collect_set(F.col("broker").cast("string"))), ", ").alias("brokers"),
     )
     wrong = grouped.where("forms > 1 OR brokers_n < copies")
-    reason = F.when(F.col("forms") > 1, F.lit("batch_differs")).otherwise(F.lit("batch_missing"))
+    reason = F.when(F.col("forms") > 1, F.lit(OnDisk.BATCH_DIFFERS)).otherwise(F.lit(OnDisk.BATCH_MISSING))
     return _by_offset(wrong, F.col("base_offset"), F.col("last_offset"), reason, "brokers")
 
 
@@ -113,7 +122,7 @@ def _holes(on_disk: DataFrame, copies: DataFrame) -> DataFrame:
         .where("lacking_n > 0 AND lacking_n < copies_n")
         .withColumn("broker", F.explode("lacking"))
     )
-    return _by_offset(holes, F.col("low"), F.col("high"), F.lit("hole"), "broker")
+    return _by_offset(holes, F.col("low"), F.col("high"), F.lit(OnDisk.HOLE), "broker")
 
 
 def _lacking(on_disk: DataFrame, copies: DataFrame) -> DataFrame:
@@ -134,7 +143,7 @@ def _lacking(on_disk: DataFrame, copies: DataFrame) -> DataFrame:
 
 def _damaged(on_disk: DataFrame) -> DataFrame:
     return _by_offset(
-        on_disk.where("NOT crc_ok"), F.col("base_offset"), F.col("last_offset"), F.lit("batch_crc"), "broker"
+        on_disk.where("NOT crc_ok"), F.col("base_offset"), F.col("last_offset"), F.lit(OnDisk.BATCH_CRC), "broker"
     )
 
 
@@ -162,18 +171,26 @@ def _copies(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
 CHECK: Final = Check(
     promise="Every in-sync replica has the same batches on its disk.",
     seen={
-        (Kind.REPLICA_DIVERGENCE, "batch_differs"): (
+        (Kind.REPLICA_DIVERGENCE, OnDisk.BATCH_DIFFERS): (
             "the batch at this offset differs between the disks of the replicas"
         ),
-        (Kind.REPLICA_DIVERGENCE, "batch_missing"): (
+        (Kind.REPLICA_DIVERGENCE, OnDisk.BATCH_MISSING): (
             "the batch is below the high watermark and not on the disk of every replica"
         ),
-        (Kind.REPLICA_DIVERGENCE, "batch_crc"): "the batch on this broker's disk fails its CRC",
-        (Kind.REPLICA_DIVERGENCE, "hole"): (
+        (Kind.REPLICA_DIVERGENCE, OnDisk.BATCH_CRC): "the batch on this broker's disk fails its CRC",
+        (Kind.REPLICA_DIVERGENCE, OnDisk.HOLE): (
             "the offset is in no batch on this broker's disk, and another broker has it"
         ),
     },
     # Readers show best what differs. Of the batches, a damaged one may differ, and a missing one leaves a hole.
-    finer={"batch_crc": 1, "batch_differs": 2, "batch_missing": 3, "hole": 4},
+    finer={OnDisk.BATCH_CRC: 1, OnDisk.BATCH_DIFFERS: 2, OnDisk.BATCH_MISSING: 3, OnDisk.HOLE: 4},
     queries={"disks": disks},
+    planted=(
+        "disk_with_another_batch",
+        "disk_with_another_leader_epoch",
+        "disk_with_a_broken_batch",
+        "disk_without_a_batch",
+        "near_disk_with_other_segments",
+        "near_disk_not_read",
+    ),
 )

@@ -15,10 +15,19 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.verify.engine.case import UNCOMMITTED
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.rows import found
+from harness.verify.engine.rows import Reason, found
 from harness.verify.engine.tables import BUNDLE, PLACE, is_drain
 from harness.verify.excuses.retention import topics_that_keep_all
 from harness.verify.promise import Check, Introduced, span
+
+
+class Answer(Reason):
+    """The defect of a leader's answer about an epoch."""
+
+    SHORT = "short", "The epoch ends before its last record."
+    BEYOND = "beyond", "An earlier epoch ends after the first record of a later one."
+    OLDER = "older", "The leader names an older epoch than its log has."
+    NONE = "none", "The leader names no epoch, and its log has one."
 
 
 def epoch_lookup(given: Prepared) -> DataFrame:
@@ -34,14 +43,14 @@ def epoch_lookup(given: Prepared) -> DataFrame:
     asked_for = F.col("of_epoch") <= F.col("epoch")
     # A leader knows nothing about an epoch that is newer than all epochs of its log.
     reason = (
-        F.when(F.col("reported_epoch").isNull(), F.when(asked_for & (F.col("epoch") <= F.col("newest")), "none"))
-        .when((F.col("of_epoch") <= F.col("reported_epoch")) & (F.col("last") >= F.col("end_offset")), "short")
-        .when((F.col("of_epoch") > F.col("reported_epoch")) & asked_for, "older")
-        .when((F.col("of_epoch") > F.col("reported_epoch")) & (F.col("first") < F.col("end_offset")), "beyond")
+        F.when(F.col("reported_epoch").isNull(), F.when(asked_for & (F.col("epoch") <= F.col("newest")), Answer.NONE))
+        .when((F.col("of_epoch") <= F.col("reported_epoch")) & (F.col("last") >= F.col("end_offset")), Answer.SHORT)
+        .when((F.col("of_epoch") > F.col("reported_epoch")) & asked_for, Answer.OLDER)
+        .when((F.col("of_epoch") > F.col("reported_epoch")) & (F.col("first") < F.col("end_offset")), Answer.BEYOND)
     )
     rows = judged.withColumn("reason", reason).where("reason IS NOT NULL")
-    rows = rows.withColumn("offset", F.when(F.col("reason") == "short", F.col("last")).otherwise(F.col("first")))
-    other = F.when(F.col("reason").isin("short", "beyond"), F.col("end_offset")).otherwise(F.col("of_epoch"))
+    rows = rows.withColumn("offset", F.when(F.col("reason") == Answer.SHORT, F.col("last")).otherwise(F.col("first")))
+    other = F.when(F.col("reason").isin(Answer.SHORT, Answer.BEYOND), F.col("end_offset")).otherwise(F.col("of_epoch"))
     rows = rows.withColumn("other", other)
     once = rows.groupBy(*PLACE, "offset", "reason").agg(F.min("other").alias("other"))
     return found(once, Kind.EPOCH_LOOKUP, F.col("reason"), reader=F.lit("leader"))
@@ -58,18 +67,25 @@ CHECK: Final = Check(
         )
     },
     seen={
-        (Kind.EPOCH_LOOKUP, "short"): lambda run: (
+        (Kind.EPOCH_LOOKUP, Answer.SHORT): lambda run: (
             f"the leader answered that the epoch of this record ended before it, at {span(run, 'offset')}"
         ),
-        (Kind.EPOCH_LOOKUP, "beyond"): lambda run: (
+        (Kind.EPOCH_LOOKUP, Answer.BEYOND): lambda run: (
             f"the leader answered that an earlier epoch ended after this record, at {span(run, 'offset')}"
         ),
-        (Kind.EPOCH_LOOKUP, "older"): lambda run: (
+        (Kind.EPOCH_LOOKUP, Answer.OLDER): lambda run: (
             f"the record has leader {span(run, 'epoch')}; the leader was asked for it and named an older epoch"
         ),
-        (Kind.EPOCH_LOOKUP, "none"): lambda run: (
+        (Kind.EPOCH_LOOKUP, Answer.NONE): lambda run: (
             f"the record has leader {span(run, 'epoch')}; the leader was asked for it and named no epoch"
         ),
     },
     queries={"epoch_lookup": epoch_lookup},
+    planted=(
+        "epoch_lookup_short",
+        "epoch_lookup_beyond",
+        "epoch_lookup_finds_none",
+        "near_epoch_lookup_below_retention",
+        "epoch_lookups_without_answer",
+    ),
 )

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.verify.engine.bucket_rows import Drill
-from harness.verify.engine.rows import found
+from harness.verify.engine.rows import Only, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
 from harness.verify.excuses.topics_deleted import in_progress
 from harness.verify.promise import Check, Introduced, span
@@ -32,7 +32,14 @@ CHECK: Final = Check(
         Kind.MISROUTED: Introduced(promise="a record is in the partition that it was sent to, and in no other", rank=20)
     },
     seen={
-        (Kind.MISROUTED, ""): lambda run: f"it was sent to {span(run, 'partition')} of this topic or of another one",
+        (Kind.MISROUTED, Only.ONE): lambda run: (
+            f"it was sent to {span(run, 'partition')} of this topic or of another one"
+        ),
     },
     queries={"misrouted": misrouted},
+    planted=(
+        "misrouted_to_another_partition",
+        "misrouted_copy",
+        "near_misrouted_to_another_offset",
+    ),
 )

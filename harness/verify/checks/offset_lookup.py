@@ -15,12 +15,21 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.verify.engine.case import UNCOMMITTED
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.rows import found
+from harness.verify.engine.rows import Reason, found
 from harness.verify.engine.tables import BUNDLE, PLACE, is_drain
 from harness.verify.excuses.retention import topics_that_keep_all
 from harness.verify.promise import Check, Introduced, span
 
 _ASKED = [*PLACE, "time_ms"]
+
+
+class Named(Reason):
+    """The defect of a leader's answer about a time."""
+
+    LATE = "late", "An earlier record is of the requested time or later."
+    NONE = "none", "The leader names none, and its log has one."
+    EARLY = "early", "It is older than the requested time."
+    TIME = "time", "It has another timestamp than the leader names."
 
 
 def offset_lookup(given: Prepared) -> DataFrame:
@@ -37,16 +46,17 @@ def offset_lookup(given: Prepared) -> DataFrame:
         "left",
     )
     reason = (
-        F.when(F.col("named").isNull() & F.col("first").isNotNull(), "none")
-        .when(F.col("named") > F.col("first.offset"), "late")
-        .when(F.col("has_ms") < F.col("time_ms"), "early")
-        .when(F.col("has_ms") != F.col("named_ms"), "time")
+        F.when(F.col("named").isNull() & F.col("first").isNotNull(), Named.NONE)
+        .when(F.col("named") > F.col("first.offset"), Named.LATE)
+        .when(F.col("has_ms") < F.col("time_ms"), Named.EARLY)
+        .when(F.col("has_ms") != F.col("named_ms"), Named.TIME)
     )
     rows = judged.withColumn("reason", reason).where("reason IS NOT NULL")
     rows = rows.withColumn(
-        "offset", F.when(F.col("reason").isin("none", "late"), F.col("first.offset")).otherwise(F.col("named"))
+        "offset",
+        F.when(F.col("reason").isin(Named.NONE, Named.LATE), F.col("first.offset")).otherwise(F.col("named")),
     )
-    other = F.when(F.col("reason") == "late", F.col("named")).when(F.col("reason") == "early", F.col("time_ms"))
+    other = F.when(F.col("reason") == Named.LATE, F.col("named")).when(F.col("reason") == Named.EARLY, F.col("time_ms"))
     other = F.coalesce(other, F.col("named_ms"))
     return found(_once(rows.withColumn("other", other)), Kind.OFFSET_LOOKUP, F.col("reason"), reader=F.lit("leader"))
 
@@ -79,18 +89,27 @@ CHECK: Final = Check(
         )
     },
     seen={
-        (Kind.OFFSET_LOOKUP, "late"): lambda run: (
+        (Kind.OFFSET_LOOKUP, Named.LATE): lambda run: (
             f"it is the first record of the requested time or later, and the leader answered {span(run, 'offset')}"
         ),
-        (Kind.OFFSET_LOOKUP, "none"): (
+        (Kind.OFFSET_LOOKUP, Named.NONE): (
             "it is the first record of the requested time or later, and the leader answered that there is none"
         ),
-        (Kind.OFFSET_LOOKUP, "early"): lambda run: (
+        (Kind.OFFSET_LOOKUP, Named.EARLY): lambda run: (
             f"the leader answered with it, and it is older than the requested time, {span(run, 'timestamp')} ms"
         ),
-        (Kind.OFFSET_LOOKUP, "time"): lambda run: (
+        (Kind.OFFSET_LOOKUP, Named.TIME): lambda run: (
             f"the leader answered with it and with another timestamp than it has, {span(run, 'timestamp')} ms"
         ),
     },
     queries={"offset_lookup": offset_lookup},
+    planted=(
+        "offset_lookup_late",
+        "offset_lookup_finds_none",
+        "offset_lookup_early",
+        "offset_lookup_with_another_time",
+        "near_offset_lookup_of_a_marker",
+        "near_offset_lookup_below_retention",
+        "lookups_without_answer",
+    ),
 )

@@ -10,9 +10,16 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.verify.engine.bucket_rows import Drill
-from harness.verify.engine.rows import found
+from harness.verify.engine.rows import Reason, found
 from harness.verify.engine.tables import BUNDLE, RECORD
 from harness.verify.promise import Check, Introduced
+
+
+class Unsent(Reason):
+    """Why a record may not be in the log."""
+
+    NEVER_SENT = "never_sent", "No producer reserved or sent its sequence number."
+    REFUSED = "refused", "Its send was refused."
 
 
 def phantom(drill: Drill) -> DataFrame:
@@ -27,15 +34,22 @@ def phantom(drill: Drill) -> DataFrame:
     )
     turned_down = drill.sent.where(F.col("outcome") == Outcome.REFUSED.value).select(*RECORD)
     refused = intact.join(turned_down, RECORD, "left_semi")
-    return found(never, Kind.PHANTOM, "never_sent").unionByName(found(refused, Kind.PHANTOM, "refused"))
+    return found(never, Kind.PHANTOM, Unsent.NEVER_SENT).unionByName(found(refused, Kind.PHANTOM, Unsent.REFUSED))
 
 
 CHECK: Final = Check(
     promise="A log contains what producers sent, and nothing else.",
     kinds={Kind.PHANTOM: Introduced(promise="a log contains what producers sent, and nothing else", rank=30)},
     seen={
-        (Kind.PHANTOM, "never_sent"): "no producer reserved or sent this sequence number",
-        (Kind.PHANTOM, "refused"): "its send was refused, so that no log may contain it",
+        (Kind.PHANTOM, Unsent.NEVER_SENT): "no producer reserved or sent this sequence number",
+        (Kind.PHANTOM, Unsent.REFUSED): "its send was refused, so that no log may contain it",
     },
     queries={"phantom": phantom},
+    planted=(
+        "phantom_of_an_unreserved_sequence",
+        "phantom_of_an_unknown_stream",
+        "phantom_of_a_refused_send",
+        "near_phantom_reserved_and_unwritten",
+        "near_phantom_refused_and_absent",
+    ),
 )

@@ -12,15 +12,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
+from harness.verify.checks.offset_lookup import Named
 from harness.verify.engine.fingerprints import OFFSET_BITS, offset_bucket
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place
-from harness.verify.engine.rows import found
+from harness.verify.engine.rows import Reason, found
 from harness.verify.engine.tables import BUNDLE, PLACE, is_committed, is_drain, is_live
 from harness.verify.promise import Check, span
 
-DENIED: Final = "denied"  # the reason of findings where a leader calls an offset out of range
 _READ: Final = [BUNDLE, "reader", "session", "isolation", *PLACE[1:]]
+
+
+class ReadFrom(Reason):
+    """The defect of a read that started at an offset."""
+
+    PASSED = "from", "It did not return a record at its start or after it."
+    DENIED = "denied", "The leader called its start out of range, and the log has it."
+    SERVED = "served", "It returned a record below the log start."
 
 
 def read_from(given: Prepared) -> DataFrame:
@@ -52,7 +60,7 @@ def _passed(given: Prepared, reads: DataFrame) -> DataFrame:
     there = given.observations.where(is_drain()).withColumn("bucket", offset_bucket())
     there = there.select(*keys, "offset", "stream", "seq").join(F.broadcast(spans), keys)
     rows = there.where("offset >= low AND offset < below")
-    return found(rows, Kind.SKIPPED_READ, "from", other="asked")
+    return found(rows, Kind.SKIPPED_READ, ReadFrom.PASSED, other="asked")
 
 
 def _denied(given: Prepared, reads: DataFrame) -> DataFrame:
@@ -63,7 +71,9 @@ def _denied(given: Prepared, reads: DataFrame) -> DataFrame:
     )
     position = F.when(is_committed(), F.col("committed")).otherwise(F.col("uncommitted"))
     rows = rows.withColumn("denied", F.coalesce(F.col("last") + 1, F.col("asked"))).where(F.col("denied") < position)
-    return found(rows, Kind.SKIPPED_READ, DENIED, offset="denied", stream=None, seq=None, other="log_start_after")
+    return found(
+        rows, Kind.SKIPPED_READ, ReadFrom.DENIED, offset="denied", stream=None, seq=None, other="log_start_after"
+    )
 
 
 def _wrongly_returned(seen: DataFrame, probes: DataFrame) -> DataFrame:
@@ -72,21 +82,34 @@ def _wrongly_returned(seen: DataFrame, probes: DataFrame) -> DataFrame:
     rows = seen.join(probes, _READ)
     deleted = rows.where("offset < log_start")
     early = rows.where("why = 'time' AND offset = asked AND timestamp_ms < time_ms")
-    return found(deleted, Kind.LOG_START, "served", stream=None, seq=None, other="log_start").unionByName(
-        found(early, Kind.OFFSET_LOOKUP, "early", reader=F.lit("leader"), other="time_ms")
+    return found(deleted, Kind.LOG_START, ReadFrom.SERVED, stream=None, seq=None, other="log_start").unionByName(
+        found(early, Kind.OFFSET_LOOKUP, Named.EARLY, reader=F.lit("leader"), other="time_ms")
     )
 
 
 CHECK: Final = Check(
     promise="A read that starts at any offset of the log returns the records from there on.",
     seen={
-        (Kind.SKIPPED_READ, "from"): lambda run: f"a read that started at {span(run, 'offset')} did not return it",
-        (Kind.SKIPPED_READ, DENIED): lambda run: (
+        (Kind.SKIPPED_READ, ReadFrom.PASSED): lambda run: (
+            f"a read that started at {span(run, 'offset')} did not return it"
+        ),
+        (Kind.SKIPPED_READ, ReadFrom.DENIED): lambda run: (
             f"the leader answered that it is out of range, and the log starts at {span(run, 'offset')}"
         ),
-        (Kind.LOG_START, "served"): lambda run: (
+        (Kind.LOG_START, ReadFrom.SERVED): lambda run: (
             f"a reader received it, although the log started at {span(run, 'offset')}"
         ),
     },
     queries={"read_from": read_from},
+    planted=(
+        "skipped_read_from_an_offset",
+        "skipped_read_by_a_member_that_continues",
+        "skipped_read_of_an_offset_that_is_denied",
+        "skipped_read_before_a_false_end",
+        "near_skipped_read_of_what_is_deleted_meanwhile",
+        "near_skipped_read_that_timed_out",
+        "conflicting_for_a_read_from_an_offset",
+        "log_start_below_which_records_are_served",
+        "near_log_start_returned_for_a_read_below_it",
+    ),
 )

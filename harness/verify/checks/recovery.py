@@ -1,5 +1,4 @@
-"""Findings that documents alone show: hanging transactions, a cluster that did not recover, log starts above the
-log."""
+"""Findings that documents alone show: hanging transactions, and a cluster that did not recover."""
 
 from __future__ import annotations
 
@@ -8,11 +7,8 @@ from typing import Final
 
 from harness.model.finding import Finding, Kind
 from harness.model.pending import Pending
-from harness.verify.checks.log_start import beyond_log
 from harness.verify.checks.unavailable import OF_CLIENTS
 from harness.verify.engine.case import Case
-from harness.verify.excuses.delete_records import deleted_records_returned
-from harness.verify.excuses.excuses import lost_marker
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 
@@ -21,7 +17,7 @@ def from_documents(case: Case) -> list[Finding]:
     """Findings about the state after healing; none for a run that ended before its cluster was healed."""
     if not case.complete:
         return []
-    return [*_hanging(case), *_not_recovered(case), *_beyond(case), *deleted_records_returned(case)]
+    return [*_hanging(case), *_not_recovered(case)]
 
 
 def settled(case: Case) -> bool | None:
@@ -59,7 +55,6 @@ def _hanging(case: Case) -> Iterator[Finding]:
                 f"{waited_s:g} s after the last transaction"
             ),
             contract=promise(Kind.HANGING_TRANSACTION, None, None, case.contract),
-            excused_by=lost_marker(case, p.topic, p.partition, stable),
         )
 
 
@@ -73,19 +68,6 @@ def _not_recovered(case: Case) -> Iterator[Finding]:
         )
 
 
-def _beyond(case: Case) -> Iterator[Finding]:
-    for p, log in beyond_log(case):
-        yield Finding(
-            kind=Kind.LOG_START,
-            topic=p.topic,
-            topic_id=p.topic_id,
-            partition=p.partition,
-            reader=f"broker {log.broker}",
-            detail=f"the log starts at {log.log_start}, above the high watermark",
-            contract=promise(Kind.LOG_START, p.topic, None, case.contract),
-        )
-
-
 CHECK: Final = Check(
     promise="After healing, transactions end, ISRs become full and writes are acknowledged.",
     kinds={
@@ -96,4 +78,11 @@ CHECK: Final = Check(
             promise="when every node is running again, ISRs become full and writes are acknowledged"
         ),
     },
+    planted=(
+        "hanging_transaction",
+        "near_hanging_transaction_that_ended_late",
+        "not_recovered",
+        "near_not_recovered_slowly",
+        "near_not_recovered_with_a_node_down",
+    ),
 )

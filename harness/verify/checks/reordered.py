@@ -11,7 +11,7 @@ from harness.model.finding import Kind
 from harness.verify.engine.fingerprints import STREAM_BUCKET, place_id, seq_bucket
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.rows import found
+from harness.verify.engine.rows import Only, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
 from harness.verify.promise import Check, Introduced, Settings, by_idempotence, span
 
@@ -65,9 +65,14 @@ CHECK: Final = Check(
     promise="The records of a producer are in the order of its sends.",
     kinds={Kind.REORDERED: Introduced(promise=_in_order)},
     seen={
-        (Kind.REORDERED, ""): lambda run: (
+        (Kind.REORDERED, Only.ONE): lambda run: (
             f"it is below an earlier record of its stream, which is at {span(run, 'offset')}"
         ),
     },
     queries={"reordered": reordered},
+    planted=(
+        "reordered_for_all_readers",
+        "reordered_in_the_drains",
+        "near_reordered_two_streams",
+    ),
 )

@@ -10,9 +10,18 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.verify.engine.compare import Compared
 from harness.verify.engine.prepared import at_place
-from harness.verify.engine.rows import found
+from harness.verify.engine.rows import Reason, found
 from harness.verify.engine.tables import is_committed
 from harness.verify.promise import Check, Introduced
+
+
+class Differs(Reason):
+    """How a replica's copy differs from the leader's."""
+
+    MISSING = "missing", "It lacks a record that the leader has."
+    EXTRA = "extra", "It has a record that the leader lacks."
+    EXTRA_COMMITTED = "extra_committed", "The same, returned by read_committed."
+    OTHER = "other", "It has another record at the offset."
 
 
 def replica_divergence(compared: Compared) -> DataFrame:
@@ -27,9 +36,11 @@ def replica_divergence(compared: Compared) -> DataFrame:
     extra = at_place(compared.unshown.where("kind = 'replica'"), compared.given.places)
     position = F.when(is_committed(), F.col("committed")).otherwise(F.col("uncommitted"))
     extra = extra.where((position > F.col("offset")) & (F.col("offset") >= F.col("log_start")))
-    reason = F.when(is_committed(), F.lit("extra_committed")).otherwise(F.lit("extra"))
+    reason = F.when(is_committed(), F.lit(Differs.EXTRA_COMMITTED)).otherwise(F.lit(Differs.EXTRA))
     return (
-        found(missing, kind, "missing").unionByName(found(other, kind, "other")).unionByName(found(extra, kind, reason))
+        found(missing, kind, Differs.MISSING)
+        .unionByName(found(other, kind, Differs.OTHER))
+        .unionByName(found(extra, kind, reason))
     )
 
 
@@ -41,11 +52,24 @@ CHECK: Final = Check(
         )
     },
     seen={
-        (Kind.REPLICA_DIVERGENCE, "missing"): (
+        (Kind.REPLICA_DIVERGENCE, Differs.MISSING): (
             "the leader has this record below the high watermark, and the replica lacks it"
         ),
-        (Kind.REPLICA_DIVERGENCE, "extra"): "the replica has this record, and the leader lacks it",
-        (Kind.REPLICA_DIVERGENCE, "other"): "the replica has another record at this offset than the leader",
+        (Kind.REPLICA_DIVERGENCE, Differs.EXTRA): "the replica has this record, and the leader lacks it",
+        (Kind.REPLICA_DIVERGENCE, Differs.OTHER): "the replica has another record at this offset than the leader",
     },
+    of_committed={Differs.EXTRA_COMMITTED: Differs.EXTRA},
     queries={"replica_divergence": replica_divergence},
+    planted=(
+        "replica_lacks_a_record",
+        "replica_hides_a_record_from_read_committed",
+        "replica_has_another_record",
+        "replica_has_one_more",
+        "near_replica_that_keeps_more",
+        "near_replica_read_from_the_leader",
+        "replica_divergence_of_a_visible_value",
+        "replica_divergence_of_a_value_on_one_follower",
+        "near_replica_that_compacted_a_key",
+        "near_replica_that_has_not_compacted_a_key",
+    ),
 )

@@ -11,9 +11,16 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.prepared import at_place
-from harness.verify.engine.rows import found
+from harness.verify.engine.rows import Reason, found
 from harness.verify.engine.tables import BUNDLE, RECORD
 from harness.verify.promise import Check, Introduced, span
+
+
+class Torn(Reason):
+    """The outcome of a transaction that is visible in part."""
+
+    COMMITTED = TxnOutcome.COMMITTED.value, "It was committed."
+    UNKNOWN = TxnOutcome.UNKNOWN.value, "Its end was not answered."
 
 
 def torn_transaction(drill: Drill) -> DataFrame:
@@ -63,12 +70,20 @@ CHECK: Final = Check(
         )
     },
     seen={
-        (Kind.TORN_TRANSACTION, "committed"): lambda run: (
+        (Kind.TORN_TRANSACTION, Torn.COMMITTED): lambda run: (
             f"it is not visible, and other records of its committed {span(run, 'transaction')} are"
         ),
-        (Kind.TORN_TRANSACTION, "unknown"): lambda run: (
+        (Kind.TORN_TRANSACTION, Torn.UNKNOWN): lambda run: (
             f"it is not visible, and other records of its {span(run, 'transaction')}, whose outcome is unknown, are"
         ),
     },
     queries={"torn_transaction": torn_transaction},
+    planted=(
+        "torn_transaction_on_one_partition",
+        "torn_transaction_for_read_committed",
+        "torn_transaction_of_unknown_end",
+        "near_torn_transaction_of_unknown_end_and_absent",
+        "near_torn_transaction_aborted_and_called_unknown",
+        "near_torn_transaction_unknown_send_within",
+    ),
 )

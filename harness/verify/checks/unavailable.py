@@ -110,4 +110,8 @@ CHECK: Final = Check(
             promise="a leader accepts writes while min.insync.replicas are in sync (Kafka documentation)"
         )
     },
+    planted=(
+        "unavailable",
+        "near_unavailable_with_too_few_in_sync",
+    ),
 )

@@ -10,9 +10,17 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.verify.engine.compare import Compared
 from harness.verify.engine.prepared import at_place
-from harness.verify.engine.rows import found
+from harness.verify.engine.rows import Reason, found
 from harness.verify.engine.tables import PLACE, is_committed
 from harness.verify.promise import Check, Introduced, span
+
+
+class Vanished(Reason):
+    """The content of the log at the offset of a record that a reader received."""
+
+    GONE = "gone", "Nothing."
+    GONE_COMMITTED = "gone_committed", "The same, and the reader was read_committed."
+    WRITTEN_AGAIN = "written_again", "The same record, in a batch of a later leader."
 
 
 def vanished(compared: Compared) -> DataFrame:
@@ -30,8 +38,8 @@ def vanished(compared: Compared) -> DataFrame:
     passed = F.coalesce((position > F.col("offset")) | (F.col("log_end") <= F.col("offset")), F.lit(False))
     rows = rows.where(passed & (F.col("offset") >= F.col("log_start")))
     # A record of an aborted transaction becomes an aborted_read once its send is known.
-    reason = F.when(is_committed(), F.lit("gone_committed")).otherwise(F.lit("gone"))
-    again = found(compared.moved.where("kind = 'live'"), Kind.VANISHED, "written_again", other="drain_epoch")
+    reason = F.when(is_committed(), F.lit(Vanished.GONE_COMMITTED)).otherwise(F.lit(Vanished.GONE))
+    again = found(compared.moved.where("kind = 'live'"), Kind.VANISHED, Vanished.WRITTEN_AGAIN, other="drain_epoch")
     return found(rows, Kind.VANISHED, reason).unionByName(again)
 
 
@@ -47,11 +55,22 @@ CHECK: Final = Check(
         )
     },
     seen={
-        (Kind.VANISHED, "gone"): "a live reader received it, and after healing no record is at its offset",
-        (Kind.VANISHED, "written_again"): lambda run: (
+        (Kind.VANISHED, Vanished.GONE): "a live reader received it, and after healing no record is at its offset",
+        (Kind.VANISHED, Vanished.WRITTEN_AGAIN): lambda run: (
             f"a live reader received it from a batch that was truncated later; the batch there now has "
             f"{span(run, 'leader epoch')}"
         ),
     },
+    of_committed={Vanished.GONE_COMMITTED: Vanished.GONE},
     queries={"vanished": vanished},
+    planted=(
+        "vanished_of_unknown_outcome",
+        "vanished_above_every_log",
+        "vanished_at_a_marker",
+        "vanished_and_written_again",
+        "near_vanished_without_an_epoch",
+        "near_vanished_below_the_log_start",
+        "near_vanished_unknown_and_unseen",
+        "vanished_of_an_aborted_transaction",
+    ),
 )

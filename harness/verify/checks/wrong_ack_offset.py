@@ -16,7 +16,7 @@ from harness.model.finding import Kind
 from harness.model.outcome import LIBRDKAFKA, Outcome
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.prepared import is_client
-from harness.verify.engine.rows import WRONG_ACK_OFFSET_NOTE, WRONG_ACK_OFFSET_WEAK, found
+from harness.verify.engine.rows import WRONG_ACK_OFFSET_NOTE, WRONG_ACK_OFFSET_WEAK, Only, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
 from harness.verify.promise import Check, Introduced, span
 
@@ -51,9 +51,13 @@ CHECK: Final = Check(
         )
     },
     seen={
-        (Kind.WRONG_ACK_OFFSET, ""): lambda run: (
+        (Kind.WRONG_ACK_OFFSET, Only.ONE): lambda run: (
             f"the acknowledgement to the release's own client named {span(run, 'offset')}"
         ),
     },
     queries={"wrong_ack_offset": wrong_ack_offset},
+    planted=(
+        "wrong_ack_offset_of_the_own_client",
+        "near_wrong_ack_offset_none_reported",
+    ),
 )

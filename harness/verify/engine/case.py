@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, TypeVar, cast
 
 from harness.evidence import Bundle
 from harness.model.contract.contract import Contract
@@ -24,6 +24,7 @@ FINAL_PHASES: Final[tuple[Phase, ...]] = ("drained", "healed")
 NO_BROKER: Final = -1  # in place of a broker's id, as in Kafka: a partition without leader, a copy without disk
 
 _Event = TypeVar("_Event", bound=Record)
+_Result = TypeVar("_Result")
 Place = tuple[str, str, int]  # topic, topic id, partition
 
 
@@ -42,6 +43,9 @@ class Case:
     reads: Sequence[Read]
     contract: Contract
     history: History | None = None
+    _results: dict[Callable[[Case], object], object] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def last_snapshot(self) -> Snapshot | None:
@@ -64,6 +68,12 @@ class Case:
     def events(self, kind: type[_Event]) -> list[tuple[_Event, Step]]:
         """Events of one kind, each with the step in which it happened."""
         return [(event, step) for step in self.steps for event in step.events if isinstance(event, kind)]
+
+    def once(self, compute: Callable[[Case], _Result]) -> _Result:
+        """What follows from the documents, computed when it is asked for first. No caller may change it."""
+        if compute not in self._results:
+            self._results[compute] = compute(self)
+        return cast(_Result, self._results[compute])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,15 +10,15 @@ from pyspark.sql import functions as F
 
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.verify.availability import Waits, waits
-from harness.verify.checks.redelivered import missed, redelivered
-from harness.verify.checks.tier_coverage import reads_of_the_tier
+from harness.verify.checks.aborted_read.read_uncommitted import shown_undecided
+from harness.verify.checks.commit_regressed.redelivered import missed, redelivered
+from harness.verify.checks.tier.coverage import reads_of_the_tier
 from harness.verify.engine.case import Place
 from harness.verify.engine.inputs import Inputs
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import union
 from harness.verify.engine.tables import BUNDLE, PLACE
 from harness.verify.engine.windows import WINDOWS, within
-from harness.verify.excuses.read_uncommitted import shown_undecided
 from harness.verify.excuses.tier_objects_deleted import answerable
 
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.model.outcome import TxnOutcome
+from harness.verify.checks.aborted_read import AbortedRead
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.rows import NOT_FINDINGS, AckedTwice
+from harness.verify.engine.rows import NOT_FINDINGS, Reason
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
 from harness.verify.promise import declared
 
-# A contradiction within the ledger is named beside the loss that it causes.
-_KEPT_BESIDE: Final = tuple(reason.value for reason in AckedTwice)
 _READERS_NAMED: Final = 3
 
 
@@ -32,12 +32,13 @@ def with_sends(rows: DataFrame, given: Prepared) -> DataFrame:
 def reclassify_aborted(rows: DataFrame) -> DataFrame:
     """Records that a read_committed reader received and the drain does not return: aborted_read, if their
     transaction was aborted."""
-    aborted = F.col("reason").endswith("_committed") & (F.col("txn") == TxnOutcome.ABORTED.value)
-    aborted = F.coalesce(aborted, F.lit(False))
+    of_committed = {key: value for check in declared().values() for key, value in check.of_committed.items()}
+    other = _words(of_committed.items())[F.col("reason")]
+    aborted = other.isNotNull() & F.coalesce(F.col("txn") == TxnOutcome.ABORTED.value, F.lit(False))
     return rows.withColumns(
         {
             "kind": F.when(aborted, F.lit(Kind.ABORTED_READ.value)).otherwise(F.col("kind")),
-            "reason": F.when(aborted, F.lit("reader")).otherwise(F.regexp_replace("reason", "_committed$", "")),
+            "reason": F.when(aborted, F.lit(AbortedRead.READER)).otherwise(F.coalesce(other, "reason")),
         }
     )
 
@@ -50,7 +51,8 @@ def deduplicate(rows: DataFrame) -> DataFrame:
     checks = declared().values()
     ranks = {k.value: how.rank for check in checks for k, how in check.kinds.items() if how.rank is not None}
     table = F.create_map([F.lit(x) for pair in ranks.items() for x in pair])
-    finer = F.create_map([F.lit(x) for check in checks for pair in check.finer.items() for x in pair])
+    finer = _words(pair for check in checks for pair in check.finer.items())
+    beside = [reason.value for check in checks for reason in check.beside]
     condemns = F.col("excused_by").isNull() & F.col("explained_by").isNull()
     rank = table[F.col("kind")] + F.coalesce(finer[F.col("reason")], F.lit(0))
     ranked = rows.withColumn("rank", rank).withColumn("condemns", condemns)
@@ -61,18 +63,26 @@ def deduplicate(rows: DataFrame) -> DataFrame:
         top_condemning = F.min(F.when(F.col("condemns"), F.col("rank"))).over(window)
         repeats = F.when(F.col("condemns"), top_condemning < F.col("rank")).otherwise(top < F.col("rank"))
         reported = reported.withColumn(f"repeats_{len(scope)}", F.coalesce(known & repeats, F.lit(False)))
-    counted = F.col("kind").isin(*NOT_FINDINGS) | F.col("reason").isin(*_KEPT_BESIDE)
+    counted = F.col("kind").isin(*NOT_FINDINGS) | F.col("reason").isin(*beside)
     return reported.where(counted | ~(F.col("repeats_3") | F.col("repeats_5"))).drop(
         "rank", "condemns", "repeats_3", "repeats_5"
     )
 
 
+def _words(pairs: Iterable[tuple[Reason, Reason | int]]) -> Column:
+    """A map from reasons."""
+    plain = [(reason.value, value.value if isinstance(value, Reason) else value) for reason, value in pairs]
+    return F.create_map([F.lit(one) for pair in plain for one in pair])
+
+
 def once_for_all_readers(rows: DataFrame) -> DataFrame:
     """One row for each record and defect, with the names of all its readers."""
-    same = [c for c in rows.columns if c not in ("reader", "other")]
+    same = [c for c in rows.columns if c not in ("reader", "other", "excuse")]
     readers = F.array_sort(F.collect_set("reader"))
     more = F.size(readers) - _READERS_NAMED
     named = F.array_join(F.slice(readers, 1, _READERS_NAMED), ", ")
     named = F.when(more > 0, F.concat(named, F.lit(" and "), more.cast("string"), F.lit(" more"))).otherwise(named)
-    merged = rows.groupBy(*same).agg(named.alias("reader"), F.min("other").alias("other"))
+    merged = rows.groupBy(*same).agg(
+        named.alias("reader"), F.min("other").alias("other"), F.min("excuse").alias("excuse")
+    )
     return merged.withColumn("reader", F.when(F.col("reader") != "", F.col("reader")))

@@ -28,6 +28,7 @@ from itertools import pairwise
 from typing import Final
 
 from harness.model.documents.steps import InternalLeaderSeen, LeaderSeen, Step
+from harness.model.excuse import Evidence, EvidenceKind
 from harness.model.facts import Fact, FactKind, Stop
 from harness.model.history.changes import (
     NO_LEADER,
@@ -42,6 +43,7 @@ from harness.model.history.history import ElectedFrom, Election, History
 from harness.verify.engine.case import Case
 from harness.verify.engine.steps import facts_in
 from harness.verify.engine.tables import UNBOUNDED
+from harness.verify.excuse import of_event
 
 # A broker on an overloaded machine needs this long to apply a record of the metadata log after the last fault.
 _LEARNED_NS: Final = 30 * 10**9
@@ -57,7 +59,8 @@ class LeaderChange:
     clean: the new leader came from the ISR or the ELR; None = unknown. unclean: it may lack acknowledged records; also
     if the history does not show where it came from. The change was between `since_ns` and `at_ns`. What was
     acknowledged by `sure_ns` came from a leader of an earlier epoch, and what was acknowledged after `late_ns` did not.
-    in_sync_ns: the new leader was in the ISR until then; 0 = never, or unknown. topic_id: None in samples.
+    in_sync_ns: the new leader was in the ISR until then; 0 = never, or unknown. topic_id: None in samples. evidence:
+    where it is recorded.
     """
 
     topic: str
@@ -73,6 +76,7 @@ class LeaderChange:
     sure_ns: int
     late_ns: int
     in_sync_ns: int
+    evidence: Evidence
 
     @property
     def elected(self) -> bool:
@@ -84,19 +88,23 @@ class LeaderChange:
         return same_topic and (self.topic, self.partition) == (topic, partition)
 
 
-def leader_changes(case: Case) -> list[LeaderChange]:
+def leader_changes(case: Case) -> Sequence[LeaderChange]:
     """The changes of leaders of all topics of the contract; those of one partition in the order of their epochs."""
+    return case.once(_leader_changes)
+
+
+def _leader_changes(case: Case) -> Sequence[LeaderChange]:
     if case.history is not None:
-        return list(_in_history(case, case.history, case.contract.topics.keys()))
-    return [_sample(event, event.at_ns) for event, _ in case.events(LeaderSeen)]
+        return tuple(_in_history(case, case.history, case.contract.topics.keys()))
+    return tuple(_sample(event, step, event.at_ns) for event, step in case.events(LeaderSeen))
 
 
 def internal_leader_changes(case: Case, topic: str) -> list[LeaderChange]:
     """The changes of leaders of one of Kafka's own topics."""
     if case.history is not None:
         return list(_in_history(case, case.history, [topic]))
-    events = [event for event, _ in case.events(InternalLeaderSeen) if event.topic == topic]
-    return [_sample(event, event.since_ns) for event in events]
+    seen = [(event, step) for event, step in case.events(InternalLeaderSeen) if event.topic == topic]
+    return [_sample(event, step, event.since_ns) for event, step in seen]
 
 
 def topic_id_at(case: Case, topic: str, at_ns: int) -> str | None:
@@ -105,7 +113,7 @@ def topic_id_at(case: Case, topic: str, at_ns: int) -> str | None:
     return life.topic_id if life is not None else None
 
 
-def _sample(event: LeaderSeen | InternalLeaderSeen, since_ns: int) -> LeaderChange:
+def _sample(event: LeaderSeen | InternalLeaderSeen, step: Step, since_ns: int) -> LeaderChange:
     clean = event.clean
     return LeaderChange(
         topic=event.topic,
@@ -121,6 +129,7 @@ def _sample(event: LeaderSeen | InternalLeaderSeen, since_ns: int) -> LeaderChan
         sure_ns=event.at_ns,
         late_ns=event.at_ns,
         in_sync_ns=event.in_sync_ns or 0 if isinstance(event, InternalLeaderSeen) else 0,
+        evidence=of_event(event, step, event.at_ns),
     )
 
 
@@ -163,6 +172,7 @@ def _change(
         sure_ns=after.time_ns if known else 0,
         late_ns=max(after.time_ns, late_ns) if known else UNBOUNDED,
         in_sync_ns=_in_sync_ns([*earlier, after], after.leader, timed),
+        evidence=Evidence(kind=EvidenceKind.ELECTION, what=f"{after.topic}/{after.partition}", at_ns=after.time_ns),
     )
 
 

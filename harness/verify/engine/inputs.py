@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
-from harness.verify.checks.tier_state import Tier, tiers_of
+from harness.verify.checks.tier.state import Tier, tiers_of
 from harness.verify.engine.bucket_rows import Drill, drill
 from harness.verify.engine.compare import Compared, compare
 from harness.verify.engine.fingerprints import drained_buckets, reader_buckets

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.described import Described
 from harness.model.schemas import Columns
 from harness.verify.engine.tables import BUNDLE
 
-# `reason`: a word for the circumstances, for which the `CHECK` has the text. `other`: a second place or figure,
+# `reason`: a `Reason`, or one with a place (`with_place`). `other`: a second place or figure,
 # such as the offset of the first copy; kind and `reason` determine its meaning. For an offset that a coordinator
 # reported: when it was reported, when the commit that it should have reported was done, and when the first commit that
 # replaced the reported one was done.
@@ -47,14 +47,33 @@ LEADER_UNKNOWN: Final = "leader_unknown"  # missing, and it is unknown which of 
 NOT_FINDINGS: Final = (*NOTED, UNATTRIBUTED, LEADER_UNKNOWN, NOT_READ, UNJUDGED, UNPROCESSED, UNSHARED)
 
 
-class AckedTwice(StrEnum):
+class Reason(Described):
+    """The circumstances of a finding, for which the `CHECK` has the sentence. Each check has an enum of its own."""
+
+
+class Only(Reason):
+    """The reason of kinds that are found in one way only."""
+
+    ONE = "", "The kind says all."
+
+
+class AckedTwice(Reason):
     """Reasons of findings about two records that were acknowledged at one offset: which client reported it."""
 
-    PROVEN = "acked_twice"  # those of the release's own client, or the log has the other record there
-    LIBRDKAFKA = "acked_twice_librdkafka"
-    UNKNOWN = "acked_twice_unknown"  # those of a client of which nothing is known
+    PROVEN = "acked_twice", "The release's own client reported both, or the log has the other record there."
+    LIBRDKAFKA = "acked_twice_librdkafka", "librdkafka reported one of them, and may have named a wrong offset."
+    UNKNOWN = "acked_twice_unknown", "A client of which nothing is known reported one of them."
 
 
+class ByApplication(Reason):
+    """Reasons of findings about what an application did with its input."""
+
+    PROCESSED = "processed", "It processed the input twice, out of order, or never; with the place of its output."
+    UNPROCESSED = "unprocessed", "Its group committed past the input in a transaction, and no output is visible."
+    UNCOUNTED = "uncounted", "Its output is visible, and its group did not commit past the input; with its place."
+
+
+_IN: Final = " in "
 _SPARK: Final = {"string": "string", "int32": "int", "int64": "bigint"}
 
 
@@ -67,6 +86,26 @@ def found(rows: DataFrame, kind: str | Column, reason: str | Column = "", **colu
         column = F.lit(None) if value is None else F.col(value) if isinstance(value, str) else value
         out.append(column.cast(_SPARK[declared.removesuffix("?")]).alias(name))
     return rows.select(BUNDLE, *out)
+
+
+def with_place(reason: Reason, place: str) -> Column:
+    """A reason with the place in a column: "processed in made/0"."""
+    return F.concat(F.lit(f"{reason.value}{_IN}"), F.col(place))
+
+
+def word_of() -> Column:
+    """The reason of a row, without a place."""
+    return F.substring_index("reason", _IN, 1)
+
+
+def reason_of(reason: str) -> str:
+    """A reason without its place."""
+    return reason.partition(_IN)[0]
+
+
+def place_of(reason: str) -> str:
+    """The place in a reason; "" without one."""
+    return reason.partition(_IN)[2]
 
 
 def in_form(rows: DataFrame) -> DataFrame:

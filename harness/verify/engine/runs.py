@@ -44,6 +44,7 @@ def runs_of(rows: DataFrame) -> DataFrame:
         F.min("returned_ns").alias("returned_first_ns"),
         F.min("other").alias("other_first"),
         F.max("other").alias("other_last"),
+        F.min("excuse").alias("excuse"),  # several events may permit it with the same sentence
     )
     whole, same = Window.partitionBy(BUNDLE, "kind", "excused_by", "explained_by"), Window.partitionBy(*fate)
     order: list[Column | str] = [

@@ -8,12 +8,15 @@ from typing import Any, Final
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from harness.model.finding import Kind
+from harness.model.excuse import Evidence
+from harness.model.finding import FindingKind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
+from harness.verify.engine.rows import ByApplication, word_of
 from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame
+from harness.verify.excuse import reference
 
-EXCUSES: Final[Columns] = {
+CLAUSES: Final[Columns] = {
     "kind": "string",
     "on_topic": "string?",  # null = any
     "on_topic_id": "string?",
@@ -28,14 +31,20 @@ EXCUSES: Final[Columns] = {
     # for findings without a record, and so without a time: their reason; null = for findings with a record
     "of_reason": "string?",
     "why": "string",
+    # The reference to the evidence, and the name of the excuse, which `registry` adds.
+    "evidence": "string",
+    "what": "string",
+    "step": "string?",
+    "at_ns": "int64?",
+    "excuse": "string",
 }
 
 
 def holds(clause: Column) -> Column:
-    """Whether a clause of EXCUSES covers a finding: True or False for every row."""
+    """Whether a clause covers a finding: True or False for every row."""
     acked = F.col("outcome") == Outcome.ACKED.value
     when_ns = F.when(acked, F.col("returned_ns")).otherwise(F.col("called_ns"))
-    by_application = F.coalesce(F.col("reason").startswith("processed in "), F.lit(False))
+    by_application = F.coalesce(word_of() == ByApplication.PROCESSED, F.lit(False))
     in_time = (~acked | (when_ns >= clause["since_ns"])) & (
         (clause["until_ns"] >= UNBOUNDED) | (when_ns <= clause["until_ns"])
     )
@@ -57,8 +66,8 @@ def holds(clause: Column) -> Column:
 
 
 def with_holding(rows: DataFrame, spark: SparkSession, table: Iterable[tuple[Any, ...]]) -> DataFrame:
-    """Rows with `holding`: those rows of `EXCUSES` that cover the finding, as an array of structs."""
-    given = frame(spark, EXCUSES, table)
+    """Rows with `holding`: those clauses that cover the finding, as an array of structs."""
+    given = frame(spark, CLAUSES, table)
     of_kind = given.groupBy(BUNDLE, "kind").agg(
         F.collect_list(F.struct(*[c for c in given.columns if c not in (BUNDLE, "kind")])).alias("clauses")
     )
@@ -66,11 +75,20 @@ def with_holding(rows: DataFrame, spark: SparkSession, table: Iterable[tuple[Any
     return joined.withColumn("holding", F.filter("clauses", holds)).drop("clauses")
 
 
+def excuse_of(clause: Column) -> Column:
+    """The sentence of a clause, with the value of the column `excuse` of the rows that it covers. Of several clauses
+    the least counts."""
+    evidence = reference(clause["evidence"], clause["what"], clause["step"], clause["at_ns"])
+    excuse = F.struct(clause["excuse"].alias("name"), evidence.alias("evidence"))
+    return F.struct(clause["why"].alias("why"), excuse.alias("excuse"))
+
+
 def clauses(
     number: int,
-    kinds: Iterable[Kind],
+    kinds: Iterable[FindingKind],
     why: str,
     *,
+    evidence: Evidence,
     topic: str | None = None,
     topic_id: str | None = None,
     partition: int | None = None,
@@ -81,7 +99,7 @@ def clauses(
     took_ns: int = 0,
     reason: str | None = None,
 ) -> Iterator[tuple[Any, ...]]:
-    """One row of `EXCUSES` for each kind; arguments that are left out match anything."""
+    """One row of `CLAUSES` for each kind, without the excuse's name; arguments that are left out match anything."""
     for kind in kinds:
         yield (
             number,
@@ -96,4 +114,8 @@ def clauses(
             took_ns,
             reason,
             why,
+            evidence.kind.value,
+            evidence.what,
+            evidence.step,
+            evidence.at_ns,
         )

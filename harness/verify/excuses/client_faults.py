@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.outcome import LIBRDKAFKA
 from harness.verify.engine.prepared import Prepared, is_client, is_own_client
-from harness.verify.engine.rows import ACKED_TWICE_NOTE, UNATTRIBUTED, AckedTwice
+from harness.verify.engine.rows import ACKED_TWICE_NOTE, UNATTRIBUTED, AckedTwice, ByApplication, word_of
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
 
 _BITS: Final = 8
@@ -54,9 +54,9 @@ def attributed(rows: DataFrame, given: Prepared) -> DataFrame:
     # A stream without a reservation has no client.
     other = ~F.col("own") & ~F.col("librdkafka")
     unknown = other & (ours | (F.col("kind") == Kind.WRONG_ACK_OFFSET.value)) & why.isNull() & ~excused
-    unknown |= F.col("reason").eqNullSafe(AckedTwice.UNKNOWN.value)
+    unknown |= F.col("reason").eqNullSafe(AckedTwice.UNKNOWN)
     kind = F.when(unknown, F.lit(UNATTRIBUTED))
-    kind = kind.when(F.col("reason").eqNullSafe(AckedTwice.LIBRDKAFKA.value), F.lit(ACKED_TWICE_NOTE))
+    kind = kind.when(F.col("reason").eqNullSafe(AckedTwice.LIBRDKAFKA), F.lit(ACKED_TWICE_NOTE))
     # The reason of a doubt is the kind that the finding would have had.
     named = {
         "explained_by": why,
@@ -91,7 +91,8 @@ def _with_identities(rows: DataFrame, given: Prepared) -> DataFrame:
     The row's own copy is at `offset`, the one that it is compared with at `other`.
     """
     # An application that processes twice is not a client that sends twice: its `other` is an offset elsewhere.
-    ours = F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value) & ~F.col("reason").startswith("processed")
+    copies = F.col("kind").isin(Kind.DUPLICATED.value, Kind.REORDERED.value)
+    ours = copies & (word_of() != ByApplication.PROCESSED)
     twice = rows.where(ours)
     wanted = twice.select(*PLACE, "offset").unionByName(twice.select(*PLACE, F.col("other").alias("offset"))).distinct()
     headers = given.batches.where("control IS NULL AND producer_id >= 0 AND last_offset - base_offset < 1000000")

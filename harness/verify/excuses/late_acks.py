@@ -14,40 +14,68 @@ After the deposed leader learned of the election, a missing record condemns (`Le
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.outcome import Outcome
+from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import LEADER_UNKNOWN
 from harness.verify.engine.tables import BUNDLE, PLACE
-from harness.verify.excuses.clauses import with_holding
+from harness.verify.excuses.clauses import excuse_of, with_holding
 
 _AT = [*PLACE, "offset", "stream", "seq"]
 
 
+class _Elected(Protocol):
+    """An election of a leader of a partition. For the times see LeaderChange."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def sure_ns(self) -> int: ...
+    @property
+    def late_ns(self) -> int: ...
+
+
+def late_times(case: Case, elected: _Elected) -> Iterator[tuple[int, int]]:
+    """When acknowledgements after an election may be those of a deposed leader; never where the exact number of losses
+    is known, because every loss must be certain there."""
+    exact = {(one.topic, one.partition) for one in case.contract.exact_losses}
+    if elected.late_ns > elected.sure_ns and (elected.topic, elected.partition) not in exact:
+        yield elected.sure_ns + 1, elected.late_ns
+
+
 def late_acks(rows: DataFrame, given: Prepared, late: Sequence[tuple[Any, ...]]) -> DataFrame:
     """Rows with `excused_by` set where a deposed leader acknowledged the record, and with the kind LEADER_UNKNOWN where
-    that is unknown. late: rows of `EXCUSES` for acknowledgements after an election."""
+    that is unknown. late: clauses for acknowledgements after an election."""
     if not late:
         return rows
-    latest = F.array_max(F.transform("holding", lambda clause: F.struct(clause["since_ns"], clause["why"])))
+    latest = F.array_max(F.transform("holding", _of_clause))
     one = F.when(F.col("excused_by").isNull() & (F.size("holding") > 0), latest)
     joined = with_holding(rows, given.spark, late).withColumn("late", one).drop("holding")
-    joined = kept(joined.withColumns({"elected_ns": F.col("late.since_ns"), "why": F.col("late.why")}).drop("late"))
+    named = {"elected_ns": F.col("late.since_ns"), "why": F.col("late.of.why"), "late_excuse": F.col("late.of.excuse")}
+    joined = kept(joined.withColumns(named).drop("late"))
     perhaps = joined.where("why IS NOT NULL")
     replaced = _replaced(perhaps, given).withColumn("replaced", F.lit(True))
     decided = perhaps.join(replaced, _AT, "left").withColumns(
         {
             "excused_by": F.col("why"),
+            "excuse": F.col("late_excuse"),
             "kind": F.when(F.col("replaced"), F.col("kind")).otherwise(F.lit(LEADER_UNKNOWN)),
         }
     )
     return joined.where("why IS NULL").select(*rows.columns).unionByName(decided.select(*rows.columns))
+
+
+def _of_clause(clause: Column) -> Column:
+    return F.struct(clause["since_ns"].alias("since_ns"), excuse_of(clause).alias("of"))
 
 
 def _replaced(perhaps: DataFrame, given: Prepared) -> DataFrame:

@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from harness.model.documents.steps import HeldFrame
+from harness.model.excuse import Evidence
 from harness.model.finding import Kind
 from harness.verify.engine.case import Case
+from harness.verify.excuse import Excuse, of_event
+from harness.verify.excuses.clauses import clauses
+from harness.verify.promise import Clause
 
 # Differences from the client's view: an old commit keeps what it aborts, an old abort drops what it commits.
-KINDS: Final = (Kind.ABORTED_READ, Kind.LOST, Kind.TORN_TRANSACTION)
+_KINDS: Final = (Kind.ABORTED_READ, Kind.LOST, Kind.TORN_TRANSACTION)
 _END: Final = "EndTxn"
 _EPOCH_IN_REQUEST: Final = 5  # from this version on the epoch distinguishes them
 
@@ -30,11 +34,12 @@ class LateEnd:
     since_ns: int
     until_ns: int
     why: str
+    evidence: Evidence
 
 
 def late_ends(case: Case) -> Iterator[LateEnd]:
     """Late ends of producers without an epoch for each transaction, where the broker accepted the request."""
-    for event, _ in case.events(HeldFrame):
+    for event, step in case.events(HeldFrame):
         if event.errors != () or event.answered_ns is None or event.held_ns is None:
             continue
         if event.api != _END or event.version >= _EPOCH_IN_REQUEST:
@@ -45,4 +50,26 @@ def late_ends(case: Case) -> Iterator[LateEnd]:
                     f"an EndTxn of {name} arrived a second time, during its next transaction: without an epoch for "
                     "each transaction (KIP-890, transaction.version 2) the broker ends the current one"
                 )
-                yield LateEnd(producer=name, since_ns=event.held_ns, until_ns=event.answered_ns, why=why)
+                yield LateEnd(
+                    producer=name,
+                    since_ns=event.held_ns,
+                    until_ns=event.answered_ns,
+                    why=why,
+                    evidence=of_event(event, step, event.at_ns),
+                )
+
+
+def _clauses(number: int, case: Case) -> Iterator[Clause]:
+    for late in late_ends(case):
+        during = (late.since_ns, late.until_ns)
+        yield from clauses(number, _KINDS, late.why, evidence=late.evidence, producer=late.producer, acked_ns=during)
+
+
+EXCUSES: Final = (
+    Excuse(
+        name="late_transaction_end",
+        permits="An EndTxn arrived a second time, and no producer epoch for each transaction distinguishes them.",
+        kinds=_KINDS,
+        clauses=_clauses,
+    ),
+)

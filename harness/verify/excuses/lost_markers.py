@@ -12,7 +12,7 @@ hidden all condemn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import astuple, dataclass
 from typing import Final
 
@@ -20,18 +20,22 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.documents.steps import TransactionAborted
-from harness.model.finding import Kind
+from harness.model.excuse import EvidenceKind
+from harness.model.finding import Finding, Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
+from harness.verify.checks.lost import Lost
+from harness.verify.checks.tier.state import Tier
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
-from harness.verify.excuses.leader_elections import PermittedElection
+from harness.verify.excuse import Excuse, Permit, Permitted, Turn, reference
+from harness.verify.excuses.unclean_elections import permitted_elections
 
 _KINDS: Final = (Kind.LOST, Kind.VANISHED, Kind.TORN_TRANSACTION)
-_HIDDEN: Final = "uncommitted_only"  # reason of losses that only read_committed hides
 # State of a coordinator that has every marker acknowledged: it will write no other.
 _COMMITTED: Final = "CompleteCommit"
+_EVENT: Final = str(TransactionAborted.__struct_config__.tag)
 
 _ABORTED: Final[Columns] = {
     "topic": "string",
@@ -43,6 +47,8 @@ _ABORTED: Final[Columns] = {
     "log_end": "int64",
     "until_ns": "int64",
     "abort_why": "string",
+    "step": "string",
+    "asked_ns": "int64",
 }
 
 
@@ -62,12 +68,14 @@ class Aborted:
     log_end: int
     until_ns: int
     why: str
+    step: str
+    asked_ns: int
 
 
-def operator_aborts(case: Case, permitted: Iterable[PermittedElection]) -> Iterator[Aborted]:
+def operator_aborts(case: Case) -> Iterator[Aborted]:
     """Aborts of transactions that may have lost their end marker in a permitted election before them."""
-    elections = list(permitted)
-    for event, _ in case.events(TransactionAborted):
+    elections = permitted_elections(case)
+    for event, step in case.events(TransactionAborted):
         if event.coordinator != _COMMITTED:
             continue
         place, began = (event.topic, event.partition), event.start_offset
@@ -83,6 +91,8 @@ def operator_aborts(case: Case, permitted: Iterable[PermittedElection]) -> Itera
                     began=began,
                     log_end=lost.log_end,
                     until_ns=lost.sure_ns,
+                    step=step.name,
+                    asked_ns=event.asked_ns,
                     why=(
                         f"unclean election of {lost.topic}/{lost.partition} in epoch {lost.epoch}, which the contract "
                         f"permits: its log ended at {lost.log_end}, before the end marker of {event.producer}'s "
@@ -91,24 +101,29 @@ def operator_aborts(case: Case, permitted: Iterable[PermittedElection]) -> Itera
                 )
 
 
-def hidden_by_operator(rows: DataFrame, given: Prepared, aborted: Iterable[tuple[int, Aborted]]) -> DataFrame:
+def _hidden_by_operator(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `excused_by` set for records of such a transaction, the one that began at exactly that offset."""
-    aborts = frame(given.spark, _ABORTED, [(number, *astuple(one)) for number, one in aborted])
+    aborted = [(n, *astuple(one)) for n, case in enumerate(given.cases) for one in operator_aborts(case)]
+    if not aborted:
+        return rows
+    aborts = frame(given.spark, _ABORTED, aborted)
     aborts = _of_transactions(_without_end(aborts, given), given)
+    of_election = ("log_end", "until_ns", "abort_why", "step", "asked_ns")
     aborts = aborts.groupBy(*PLACE, "txn_id", "began").agg(
-        *[F.max(c).alias(c) for c in ("log_end", "until_ns", "abort_why")]  # the last of several elections
+        *[F.max(c).alias(c) for c in of_election]  # the last of several elections
     )
     joined = rows.join(F.broadcast(aborts), [*PLACE, "txn_id"], "left")
     of_it = (
         F.col("kind").isin(*(kind.value for kind in _KINDS))
-        & ((F.col("kind") != Kind.LOST.value) | (F.col("reason") == _HIDDEN))
+        & ((F.col("kind") != Kind.LOST.value) | (F.col("reason") == Lost.UNCOMMITTED_ONLY))
         & (F.col("outcome") == Outcome.ACKED.value)
         & (F.col("txn") == TxnOutcome.COMMITTED.value)
         & (F.col("returned_ns") <= F.col("until_ns"))
         & (F.col("offset").isNull() | F.col("offset").between(F.col("began"), F.col("log_end") - 1))
     )
     excused = F.coalesce("excused_by", F.when(F.coalesce(of_it, F.lit(False)), F.col("abort_why")))
-    return joined.withColumn("excused_by", excused).select(*rows.columns)
+    event = (F.lit(EvidenceKind.EVENT.value), F.lit(_EVENT), F.col("step"), F.col("asked_ns"))
+    return joined.withColumn("excused_by", excused).select(*rows.columns, reference(*event).alias("evidence"))
 
 
 def _without_end(aborts: DataFrame, given: Prepared) -> DataFrame:
@@ -139,3 +154,43 @@ def _of_transactions(aborts: DataFrame, given: Prepared) -> DataFrame:
         sent.join(here, [*PLACE, "producer"]).groupBy(*PLACE, "producer", "txn_id").agg(F.min("offset").alias("began"))
     )
     return aborts.join(first.withColumnRenamed("producer", "by"), [*PLACE, "by", "began"])
+
+
+def _never_ends(case: Case, tier: Tier) -> Permit:
+    """A hanging transaction: a permitted unclean election truncated its end marker and kept its beginning
+    (KAFKA-20716)."""
+    del tier
+
+    def permitted(finding: Finding) -> Permitted | None:
+        began = finding.offset_first or 0
+        for election in permitted_elections(case):
+            place = (election.topic, election.partition)
+            if place == (finding.topic, finding.partition) and began < election.log_end:
+                topic, partition = place
+                why = (
+                    f"unclean election of {topic}/{partition} in epoch {election.epoch}, which the contract permits: "
+                    f"its log ended at {election.log_end}, before the transaction's end marker; end it with "
+                    f"kafka-transactions.sh abort --topic {topic} --partition {partition} --start-offset {began} "
+                    "(KIP-664)"
+                )
+                return Permitted(why, election.evidence)
+        return None
+
+    return permitted
+
+
+EXCUSES: Final = (
+    Excuse(
+        name="lost_marker",
+        permits="An unclean election that the contract permits lost the end marker of a transaction.",
+        kinds=(Kind.HANGING_TRANSACTION,),
+        of_findings=_never_ends,
+    ),
+    Excuse(
+        name="hidden_by_operator",
+        permits="An operator aborted a transaction that hung because a permitted unclean election lost its end marker.",
+        kinds=_KINDS,
+        rows=_hidden_by_operator,
+        turn=Turn.COUNTED,
+    ),
+)

@@ -13,7 +13,12 @@ from typing import Final
 
 from harness.model.contract.contract import TopicContract
 from harness.model.documents.steps import PowerLost, Step
+from harness.model.excuse import Evidence
 from harness.verify.engine.case import Case
+from harness.verify.excuse import Excuse, of_event
+from harness.verify.excuses.clauses import clauses
+from harness.verify.excuses.unclean_elections import MOVED, REPLACED
+from harness.verify.promise import Clause
 
 # Time that a due flush may take on a disk that others use, too.
 _FLUSHING_NS: Final = 5 * 10**9
@@ -29,6 +34,7 @@ class Outage:
     from_offset: int
     since_ns: int
     until_ns: int
+    evidence: Evidence
 
 
 def outages(case: Case) -> Iterator[Outage]:
@@ -37,7 +43,7 @@ def outages(case: Case) -> Iterator[Outage]:
         contract = case.contract.topics.get(topic)
         if contract is None or 0 <= contract.flush_messages <= 1:
             continue
-        for event, _ in losses:
+        for event, step in losses:
             dead = _dead_at(event.at_ns, losses)
             holders = set(event.isr)
             # The acknowledgement means that this many replicas had the record: a power loss of fewer does not explain
@@ -51,6 +57,28 @@ def outages(case: Case) -> Iterator[Outage]:
                 from_offset=_flushed(contract, [dead[broker] for broker in holders]),
                 since_ns=_due_ns(contract, event.at_ns),
                 until_ns=event.at_ns,
+                evidence=of_event(event, step, event.at_ns),
+            )
+
+
+def _clauses(number: int, case: Case) -> Iterator[Clause]:
+    """Records that no in-sync replica had on disk are lost, also if a reader received them."""
+    for out in outages(case):
+        why = (
+            f"power loss of brokers {', '.join(map(str, out.brokers))}, all in-sync replicas of "
+            f"{out.topic}/{out.partition}; its contract permits records in memory only (flush.messages, flush.ms): "
+            f"the power loss may lose what was acknowledged before it at offset {out.from_offset} and above"
+        )
+        for kinds, offsets in ((REPLACED, (out.from_offset, None)), (MOVED, (0, None))):
+            yield from clauses(
+                number,
+                kinds,
+                why,
+                evidence=out.evidence,
+                topic=out.topic,
+                partition=out.partition,
+                offsets=offsets,
+                acked_ns=(out.since_ns, out.until_ns),
             )
 
 
@@ -89,3 +117,13 @@ def _flushed(contract: TopicContract, replicas: list[PowerLost]) -> int:
     if contract.flush_messages > 1:
         flushed = max(flushed, min(replica.log_end for replica in replicas) - contract.flush_messages + 1)
     return flushed
+
+
+EXCUSES: Final = (
+    Excuse(
+        name="power_loss",
+        permits="All in-sync replicas lost their power, and the contract permits records in memory only.",
+        kinds=(*REPLACED, *MOVED),
+        clauses=_clauses,
+    ),
+)

@@ -9,19 +9,22 @@ documentation of `retries`, `enable.idempotence` and `max.in.flight.requests.per
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.contract.contract import ProducerContract
+from harness.model.excuse import Evidence, EvidenceKind
 from harness.model.facts import OBSERVED
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE, UNBOUNDED, frame
+from harness.verify.excuse import Excuse, of_fact
 from harness.verify.excuses.clauses import clauses
+from harness.verify.promise import Clause
 
 _NS: Final = 10**9
 # How long after its end clients may feel a fault: a delivery timeout, and the time that a client needs to reconnect.
@@ -30,20 +33,21 @@ _AFTERMATH_NS: Final = 30 * _NS
 _UNANSWERED_NS: Final = _NS
 
 
-def retry_clauses(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
-    """Rows of `EXCUSES` for each producer of a case that retries without idempotence."""
+def _clauses(number: int, case: Case) -> Iterator[Clause]:
+    """For each producer that retries without idempotence."""
     times = list(_disturbed(case))
     for name, producer in case.contract.producers.items():
         if producer.idempotent or not producer.retries:
             continue
         kinds = [Kind.DUPLICATED] if _in_order(producer) else [Kind.DUPLICATED, Kind.REORDERED]
         why = f"producer {name} is not idempotent: a retry may write a record twice and out of order"
-        for acked_ns in times:
-            yield from clauses(number, kinds, why, producer=name, acked_ns=acked_ns)
-        yield from clauses(number, kinds, why, producer=name, took_ns=_UNANSWERED_NS)
+        for acked_ns, evidence in times:
+            yield from clauses(number, kinds, why, evidence=evidence, producer=name, acked_ns=acked_ns)
+        evidence = Evidence(kind=EvidenceKind.CONTRACT, what=f"producers.{name}.idempotent")
+        yield from clauses(number, kinds, why, evidence=evidence, producer=name, took_ns=_UNANSWERED_NS)
 
 
-def late_retries(rows: DataFrame, given: Prepared) -> DataFrame:
+def _late_retries(rows: DataFrame, given: Prepared) -> DataFrame:
     """Excuses records that are before an earlier one without an acknowledgement, where nothing else reorders
     records."""
     producers = [
@@ -76,10 +80,28 @@ def _in_order(producer: ProducerContract) -> bool:
     return not producer.retries or producer.one_in_flight
 
 
-def _disturbed(case: Case) -> Iterator[tuple[int, int]]:
-    """Times in which answers may have been lost; without an end if a fault was never healed."""
+def _disturbed(case: Case) -> Iterator[tuple[tuple[int, int], Evidence]]:
+    """Times in which answers may have been lost, each with its cause; without an end if a fault was never healed."""
     for step in case.steps:
-        changed = any(fact.kind not in OBSERVED for fact in step.facts)
+        changed = [fact for fact in step.facts if fact.kind not in OBSERVED]
         if step.started_ns is not None and changed:
             ended_ns = step.healed_ns or step.ended_ns
-            yield step.started_ns, UNBOUNDED if ended_ns is None else ended_ns + _AFTERMATH_NS
+            until_ns = UNBOUNDED if ended_ns is None else ended_ns + _AFTERMATH_NS
+            yield (step.started_ns, until_ns), of_fact(changed[0], step)
+
+
+EXCUSES: Final = (
+    Excuse(
+        name="retries",
+        permits="A producer without idempotence sent a record again because it may have received no answer.",
+        kinds=(Kind.DUPLICATED, Kind.REORDERED),
+        clauses=_clauses,
+    ),
+    Excuse(
+        name="late_retries",
+        permits="A producer without idempotence received no answer for an earlier record, and its retry arrived late.",
+        kinds=(Kind.REORDERED,),
+        rows=_late_retries,
+        evidence=Evidence(kind=EvidenceKind.RECORDS, what="ledger"),
+    ),
+)

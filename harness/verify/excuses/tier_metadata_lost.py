@@ -8,22 +8,24 @@ min.insync.replicas=1 permits, the metadata is lost: the objects exist, and no b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from harness.model.contract.internal_topics import ORPHANED_OF, TIER_METADATA, InternalContract, metadata_partition
+from harness.model.contract.internal_topics import TIER_METADATA, InternalContract, metadata_partition
 from harness.model.documents.steps import TieredSeen
-from harness.model.doubt_names import DoubtName
+from harness.model.excuse import TIER_METADATA_LOST
 from harness.model.finding import Finding, Kind
-from harness.model.verdict import Doubt
-from harness.verify.checks.read_from import DENIED
-from harness.verify.checks.tier_seam import OBJECTS, uncovered
-from harness.verify.checks.tier_state import STARTED, Partition, Row, Tier, last_look, lineage_of, tiers_of
+from harness.verify.checks.read_from import ReadFrom
+from harness.verify.checks.tier.seam import OBJECTS, uncovered
+from harness.verify.checks.tier.state import STARTED, Partition, Row, Tier, last_look, lineage_of, tiers_of
+from harness.verify.checks.tier.unreadable import Unreadable, covering
 from harness.verify.engine.case import Case, Place
+from harness.verify.engine.elections import LeaderChange
 from harness.verify.engine.prepared import Prepared
+from harness.verify.excuse import Excuse, Permit, Permitted
 from harness.verify.excuses.clauses import clauses
 from harness.verify.excuses.config_history import in_force
-from harness.verify.excuses.offset_loss import unclean_elections
+from harness.verify.excuses.unclean_elections import internal_elections
+from harness.verify.promise import Clause
 
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _RECORDS: Final = (Kind.LOST, Kind.VANISHED)
@@ -32,97 +34,65 @@ _RECORDS: Final = (Kind.LOST, Kind.VANISHED)
 _METADATA_NS: Final = 2 * 10**9
 
 
-@dataclass(frozen=True, slots=True)
-class Orphaned:
-    """Offsets [low, high) of records that were acknowledged by `until_ns`."""
-
-    place: Place
-    low: int
-    high: int
-    until_ns: int
-    why: str
-
-
-def orphaned_clauses(given: Prepared) -> list[tuple[Any, ...]]:
-    """Rows of `EXCUSES` for such records, and for reads that were answered with OFFSET_OUT_OF_RANGE there."""
+def _by_tables(given: Prepared) -> list[Clause]:
+    """Clauses for such records, and for reads that were answered with OFFSET_OUT_OF_RANGE there."""
     if not any(list(_elections(case)) for case in given.cases):
         return []
     tiers = tiers_of(given)
     return [row for n, case in enumerate(given.cases) for row in _clauses(n, case, tiers[n])]
 
 
-def gaps_excused(case: Case, tier: Tier, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings about the seam; gaps that consist only of orphaned offsets are excused."""
-    spans = list(orphaned(case, tier))
-    return [_gap_excused(finding, spans) if finding.kind is Kind.TIER_GAP else finding for finding in findings]
-
-
-def holes(case: Case, spans: Sequence[Orphaned]) -> Iterator[Doubt]:
-    """Doubts about holes in a drain that are not excused completely: no reader returned these offsets."""
-    for read in case.reads:
-        for hole in read.holes or ():
-            low, high = hole.from_offset, hole.to_offset
-            if not _within([span for span in spans if span.place == read.place], low, high):
-                where = f"offsets {low} to {high - 1} of {read.topic}/{read.partition}"
-                yield Doubt(DoubtName.HOLE, f"{where} could not be read as {read.isolation}, and no excuse covers them")
-
-
-def _gap_excused(finding: Finding, spans: Sequence[Orphaned]) -> Finding:
-    place = finding.topic, finding.topic_id, finding.partition
-    first, last = finding.offset_first, finding.offset_last
-    if first is None or last is None:
-        return finding
-    mine = _within([span for span in spans if span.place == place], first, last + 1)
-    return replace(finding, excused_by=mine[0].why) if mine else finding
-
-
-def _within(spans: Sequence[Orphaned], low: int, high: int) -> list[Orphaned]:
-    """The spans of one partition that together cover [low, high); empty if they do not."""
-    used = []
-    for span in sorted(spans, key=lambda span: span.low):
-        if span.low <= low < span.high and low < high:
-            low = span.high
-            used.append(span)
-    return used if low >= high else []
-
-
-def _clauses(number: int, case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
+def _clauses(number: int, case: Case, tier: Tier) -> Iterator[Clause]:
     for span in orphaned(case, tier):
         where: dict[str, Any] = {"topic": span.place[0], "partition": span.place[2], "offsets": (span.low, span.high)}
+        where["evidence"] = span.evidence
         yield from clauses(number, _RECORDS, span.why, **where, acked_ns=(0, span.until_ns))
-        yield from clauses(number, [Kind.SKIPPED_READ], span.why, **where, reason=DENIED)
+        yield from clauses(number, [Kind.SKIPPED_READ], span.why, **where, reason=ReadFrom.DENIED)
 
 
-def orphaned(case: Case, tier: Tier) -> Iterator[Orphaned]:
+def _gaps(case: Case, tier: Tier) -> Permit:
+    """A gap that consists only of orphaned offsets."""
+    spans = list(orphaned(case, tier))
+
+    def permitted(finding: Finding) -> Permitted | None:
+        place = finding.topic, finding.topic_id, finding.partition
+        first, last = finding.offset_first, finding.offset_last
+        if first is None or last is None:
+            return None
+        mine = covering([span for span in spans if span.place == place], first, last + 1)
+        return Permitted(mine[0].why, mine[0].evidence) if mine else None
+
+    return permitted
+
+
+def orphaned(case: Case, tier: Tier) -> Iterator[Unreadable]:
     """Orphaned offsets that the evidence shows, as far as the contract permits them.
 
     A step saw them in the tier before the election, and not while the elected replica was in sync, which would know
     every copy finished by then. Complete objects of them are in the tier, without metadata that they are finished or
     deleted. No finished copy and no replica has the offsets.
     """
-    for metadata_partition_id, at_ns, in_sync_ns, why in _elections(case):
+    for change, why in _elections(case):
         for place, partition in sorted(tier.partitions.items()):
-            if _metadata_partition_of(case, place) == metadata_partition_id:
-                known_ns = in_sync_ns - _METADATA_NS
-                known, seen = _seen_below(case, place, known_ns), _seen_below(case, place, at_ns)
+            if _metadata_partition_of(case, place) == change.partition:
+                known_ns = change.in_sync_ns - _METADATA_NS
+                known, seen = _seen_below(case, place, known_ns), _seen_below(case, place, change.sure_ns)
                 for low, high in _unclaimed(partition, known_ns):
                     if max(low, known) < min(high, seen):
-                        yield Orphaned(place, max(low, known), min(high, seen), at_ns, why)
+                        yield Unreadable(place, max(low, known), min(high, seen), change.sure_ns, why, change.evidence)
 
 
-def _elections(case: Case) -> Iterator[tuple[int, int, int, str]]:
-    """(partition of __remote_log_metadata, when elected, when last in sync, why) of elections that the contract
-    permits to lose what a single replica acknowledged."""
+def _elections(case: Case) -> Iterator[tuple[LeaderChange, str]]:
+    """Elections that the contract permits to lose what a single replica acknowledged, each with the reason."""
     contract = case.contract.tier
     if contract is None or contract.min_insync_replicas > 1:
         return
-    for change in unclean_elections(case, TIER_METADATA):
+    for change in internal_elections(case, TIER_METADATA):
         if _permitted(case, contract, change.at_ns):
             alone = f"with min.insync.replicas={contract.min_insync_replicas}"
             what = "it may lose the only metadata of segments that brokers had deleted locally"
-            election = f"{change.partition} in epoch {change.leader_epoch}"
-            why = f"{ORPHANED_OF}{election}, which the contract permits {alone}: {what}"
-            yield change.partition, change.sure_ns, change.in_sync_ns, why
+            election = f"{TIER_METADATA}/{change.partition} in epoch {change.leader_epoch}"
+            yield change, f"unclean election of {election}, which the contract permits {alone}: {what}"
 
 
 def _permitted(case: Case, contract: InternalContract, at_ns: int) -> bool:
@@ -177,3 +147,15 @@ def _has_metadata(partition: Partition, segment_id: str) -> bool:
     """Whether the metadata has more than the start of the copy."""
     segment = partition.segments.get(segment_id)
     return segment is not None and any(state != STARTED for state, _, _ in segment.reported)
+
+
+EXCUSES: Final = (
+    Excuse(
+        name=TIER_METADATA_LOST,
+        permits=f"A permitted unclean election of {TIER_METADATA} lost the metadata of copied segments.",
+        kinds=(*_RECORDS, Kind.SKIPPED_READ, Kind.TIER_GAP),
+        by_tables=_by_tables,
+        of_findings=_gaps,
+        unreadable=orphaned,
+    ),
+)

@@ -6,30 +6,31 @@ segments that the step deleted, and no other record.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterator
 from typing import Any, Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.documents.steps import ObjectsDeleted, Step
+from harness.model.excuse import TIER_OBJECTS_DELETED
 from harness.model.finding import Finding, Kind
-from harness.model.scenario.tier_rules import BY_HAND
-from harness.verify.checks.tier_seam import ABSENT, name_of, uncovered
-from harness.verify.checks.tier_state import Partition, Segment, Tier, last_look, lineage_of, tiers_of
+from harness.verify.checks.tier.seam import missing_objects, uncovered
+from harness.verify.checks.tier.state import Partition, Segment, Tier, last_look, lineage_of, tiers_of
+from harness.verify.checks.tier.unreadable import Unreadable
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import PLACE, frame
+from harness.verify.excuse import Excuse, Permit, Permitted, of_event
 from harness.verify.excuses.clauses import clauses
-from harness.verify.excuses.tier_metadata_lost import Orphaned
+from harness.verify.promise import Clause
 
 _RECORDS: Final = (Kind.LOST, Kind.VANISHED)
 _FAILED: Final = "UNKNOWN_SERVER_ERROR"
 
 
-def deleted_clauses(given: Prepared) -> list[tuple[Any, ...]]:
-    """Rows of `EXCUSES` for such records."""
+def _by_tables(given: Prepared) -> list[Clause]:
+    """Clauses for such records."""
     if not any(list(_events(case)) for case in given.cases):
         return []
     tiers = tiers_of(given)
@@ -41,6 +42,7 @@ def deleted_clauses(given: Prepared) -> list[tuple[Any, ...]]:
             n,
             _RECORDS,
             span.why,
+            evidence=span.evidence,
             topic=span.place[0],
             partition=span.place[2],
             offsets=(span.low, span.high),
@@ -49,13 +51,19 @@ def deleted_clauses(given: Prepared) -> list[tuple[Any, ...]]:
     ]
 
 
-def absence_excused(case: Case, findings: Sequence[Finding]) -> list[Finding]:
-    """The findings about the seam; those that only report such an object as missing are excused."""
-    why = {
-        (event.topic, event.partition, name_of(event.base_offset, event.segment_id)): _why(event, step)
-        for event, step in _events(case)
-    }
-    return [_absence_excused(finding, why) for finding in findings]
+def _absences(case: Case, tier: Tier) -> Permit:
+    """A finding about the seam that only reports such an object as missing."""
+    deletions = {(e.topic, e.partition, e.base_offset, e.segment_id): (e, step) for e, step in _events(case)}
+    missing = missing_objects(case, tier) if deletions else {}
+
+    def permitted(finding: Finding) -> Permitted | None:
+        segment = missing.get(finding)
+        if segment is None or finding.topic is None or finding.partition is None:
+            return None
+        deletion = deletions.get((finding.topic, finding.partition, segment.base_offset or 0, segment.id))
+        return deletion and Permitted(_why(*deletion), of_event(*deletion, deletion[0].at_ns))
+
+    return permitted
 
 
 def answerable(lookups: DataFrame, given: Prepared) -> DataFrame:
@@ -73,7 +81,7 @@ def answerable(lookups: DataFrame, given: Prepared) -> DataFrame:
     return lookups.alias("asked").join(spans, [*same, within, failed], "left_anti")
 
 
-def deleted(case: Case, tier: Tier) -> Iterator[Orphaned]:
+def deleted(case: Case, tier: Tier) -> Iterator[Unreadable]:
     """Deleted offset ranges that the evidence shows, as far as the contract knows them: below every local log start,
     just before the deletion and at the end, of copies without a log object, and in no other existing copy."""
     for event, step in _events(case):
@@ -82,7 +90,8 @@ def deleted(case: Case, tier: Tier) -> Iterator[Orphaned]:
             if (place[0], place[2]) != (event.topic, event.partition) or segment is None:
                 continue
             for low, high in _lost_ranges(segment, partition, event):
-                yield Orphaned(place, low, high, event.at_ns, _why(event, step))
+                evidence = of_event(event, step, event.at_ns)
+                yield Unreadable(place, low, high, event.at_ns, _why(event, step), evidence)
 
 
 def _unanswerable_times(case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
@@ -106,14 +115,8 @@ def _events(case: Case) -> Iterator[tuple[ObjectsDeleted, Step]]:
 def _why(event: ObjectsDeleted, step: Step) -> str:
     where = f"{event.topic}/{event.partition}"
     span = f"offsets {event.base_offset} to {event.last_offset}"
-    return f"{BY_HAND}: the step {step.name} deleted the copy of {span} of {where}, and Kafka does not copy it again"
-
-
-def _absence_excused(finding: Finding, why: Mapping[tuple[str, int, str], str]) -> Finding:
-    name, _, what = finding.detail.partition(".")
-    here = finding.topic or "", -1 if finding.partition is None else finding.partition, name
-    absent = finding.kind is Kind.TIER_OBJECT and what.partition(",")[0].endswith(ABSENT)
-    return replace(finding, excused_by=why[here]) if absent and here in why else finding
+    what = "objects of the tier deleted by hand"
+    return f"{what}: the step {step.name} deleted the copy of {span} of {where}, and Kafka does not copy it again"
 
 
 def _lost_ranges(segment: Segment, partition: Partition, event: ObjectsDeleted) -> Iterator[tuple[int, int]]:
@@ -136,3 +139,15 @@ def _lost_ranges(segment: Segment, partition: Partition, event: ObjectsDeleted) 
 def _log_exists(segment: Segment, partition: Partition) -> bool:
     """Whether the log object of a copy exists at the end."""
     return any(row["kind"] == "log" for row in last_look(partition.objects.get(segment.id, [])))
+
+
+EXCUSES: Final = (
+    Excuse(
+        name=TIER_OBJECTS_DELETED,
+        permits="A declared step deleted objects in the remote tier, and Kafka does not copy them again.",
+        kinds=(*_RECORDS, Kind.TIER_OBJECT),
+        by_tables=_by_tables,
+        of_findings=_absences,
+        unreadable=deleted,
+    ),
+)

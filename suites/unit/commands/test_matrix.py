@@ -16,6 +16,14 @@ from harness.commands.options import GateResult
 from harness.evidence.gate import MATRIX, MATRIX_VERSION, GateSummary, ScenarioResult
 from harness.model.contract.effects import Effect
 from harness.model.contract.promises import EVENTS
+from harness.model.excuse import (
+    COMPACTION,
+    TIER_METADATA_LOST,
+    TIER_OBJECTS_DELETED,
+    Evidence,
+    EvidenceKind,
+    Excused,
+)
 from harness.model.exits import Exit
 from harness.model.finding import Finding, Kind
 from harness.model.scenario.scenario import ExactLoss, Scenario
@@ -40,6 +48,11 @@ PLAYED = Played(release="4.3.1", day="2026-01-31", seed=5)
 
 def lost(topic: str, count: int, kind: Kind = Kind.LOST) -> Finding:
     return Finding(kind=kind, topic=topic, partition=0, count=count, excused_by="as configured")
+
+
+def permitted(finding: Finding, name: str) -> Finding:
+    evidence = Evidence(kind=EvidenceKind.CONTRACT, what="topics")
+    return replace(finding, excuse=Excused(name=name, evidence=evidence))
 
 
 def verdict(
@@ -94,7 +107,7 @@ def test_a_group_whose_coordinator_is_down_commits_nothing(monkeypatch: pytest.M
 
 
 def test_what_nobody_tells_of_any_more_is_lost_however_it_shows(monkeypatch: pytest.MonkeyPatch) -> None:
-    excused = replace(lost("counted", 3000), excused_by="unclean election of __remote_log_metadata/0 in epoch 1")
+    excused = permitted(lost("counted", 3000), TIER_METADATA_LOST)
     found = [replace(excused, kind=kind) for kind in (Kind.LOST, Kind.SKIPPED_READ, Kind.TIER_GAP)]
     (cell,) = cells(UNTOLD, verdict(UNTOLD, *found), monkeypatch).values()
     assert (cell.holds, cell.text) == (True, "3,000 lost")
@@ -103,9 +116,8 @@ def test_what_nobody_tells_of_any_more_is_lost_however_it_shows(monkeypatch: pyt
 
 
 def test_objects_that_are_gone_break_no_promise_where_the_records_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    by_hand = "objects of the tier deleted by hand: the step far_deleted"
-    gone = [replace(lost(topic, 1000, Kind.TIER_OBJECT), excused_by=by_hand) for topic in ("far", "both")]
-    records = replace(lost("far", 1000), excused_by=by_hand)
+    gone = [permitted(lost(topic, 1000, Kind.TIER_OBJECT), TIER_OBJECTS_DELETED) for topic in ("far", "both")]
+    records = permitted(lost("far", 1000), TIER_OBJECTS_DELETED)
     found = cells(DELETED, verdict(DELETED, *gone, records), monkeypatch)
     assert {topic: (cell.holds, cell.text) for topic, cell in found.items()} == {
         "far": (True, "1,000 lost"),
@@ -132,7 +144,7 @@ def test_who_comes_back_too_late_skips_stops_or_misses_what_was_deleted(monkeypa
 
 
 def test_of_what_compaction_took_a_late_reader_misses_what_it_had_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    taken = [replace(lost(topic, 128), excused_by=f"compaction of {topic}: why") for topic in ("behind", "bereaved")]
+    taken = [permitted(lost(topic, 128), COMPACTION) for topic in ("behind", "bereaved")]
     judged = with_facts(verdict(CLEANED, *taken), missed={"behind": 64, "bereaved": 64})
     reported = cells(CLEANED, judged, monkeypatch)
     assert {topic: (cell.text, cell.holds) for topic, cell in reported.items()} == {

@@ -11,7 +11,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from harness.verify.engine.runs import RUNS_MAX, collected, runs_of
 
 NUMBERS = ("bundle", "partition", "offset", "stream", "seq", "called_ns", "returned_ns", "other")
-TEXTS = ("kind", "reason", "topic", "topic_id", "reader", "producer", "excused_by", "explained_by")
+TEXTS = ("kind", "reason", "topic", "topic_id", "reader", "producer", "excused_by", "excuse", "explained_by")
 ROW: dict[str, Any] = {"bundle": 0, "kind": "lost", "reason": "absent", "topic": "t", "topic_id": "i", "partition": 0}
 
 

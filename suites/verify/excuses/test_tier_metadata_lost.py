@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from harness.model.contract.internal_topics import TIER_METADATA, metadata_partition
 from harness.model.verdict import Status, Verdict
-from suites.verify.checks.tiered_history import DELETED, DELETING, FINISHED, STARTED, tiered, wrote
+from suites.verify.checks.tier.tiered_history import DELETED, DELETING, FINISHED, STARTED, tiered, wrote
 from suites.verify.edits import contract
 from suites.verify.history import MS, RC, START_NS, Built
 from suites.verify.judging import reported, verdicts

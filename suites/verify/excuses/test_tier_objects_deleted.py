@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status, Verdict
-from suites.verify.checks.tiered_history import FINISHED, STARTED, object_row, tiered, wrote
+from suites.verify.checks.tier.tiered_history import FINISHED, STARTED, object_row, tiered, wrote
 from suites.verify.edits import contract
 from suites.verify.excuses.test_tier_metadata_lost import out_of_range, with_hole, without_hole
 from suites.verify.history import START_NS, Built

@@ -15,6 +15,7 @@ from harness.faults.nodes.process import injection
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.clock import now_ns
+from harness.model.doubt_names import DoubtName
 from harness.model.scenario.scenario import Step
 from suites.unit.faults.steps.scripted import context_on
 
@@ -68,7 +69,7 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(crash_loop, "injection", lambda *reported: replace(injection(*reported), deadline_s=0.2))
 
 
-def looped(cluster: Scripted) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+def looped(cluster: Scripted) -> tuple[dict[str, Any], list[tuple[DoubtName, str]]]:
     (row,) = run_steps(context_on(cluster, last_ack_ns=lambda t, p: now_ns()), [LOOP])
     return row, doubts([row])
 

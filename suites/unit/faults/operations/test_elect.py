@@ -13,6 +13,7 @@ from harness.faults.steps import step_context, topic_operations
 from harness.faults.steps.step import Done, EffectProof
 from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
+from harness.model.doubt_names import DoubtName
 from harness.model.history.fold import fold
 from harness.model.history.history import History
 from harness.model.scenario.scenario import Step, Topic
@@ -72,7 +73,7 @@ def quiet_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def elected(leaders: Leaders, *before: Step, partitions: int = 1) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+def elected(leaders: Leaders, *before: Step, partitions: int = 1) -> tuple[dict[str, Any], list[tuple[DoubtName, str]]]:
     cluster = SimpleNamespace(controllers=(), history=leaders.history)
     placed = Topic(name="t", partitions=partitions)
     context = context_on(cluster, admin=leaders, topic=placed, last_ack_ns=lambda t, p: 0)

@@ -1,0 +1,201 @@
+"""Share groups (KIP-932): each record is delivered until it is accepted or rejected, and then not again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from harness.model.contract.contract import SENTINEL
+from harness.model.facts import FactKind, Stop
+from harness.model.finding import Kind
+from harness.model.outcome import Outcome, TxnOutcome
+from harness.model.schemas import Columns
+from harness.verify.checks.share_groups import archived
+from harness.verify.checks.share_groups.reasons import Shared
+from harness.verify.engine.case import Case
+from harness.verify.engine.kept import kept
+from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.rows import UNSHARED, found, union
+from harness.verify.engine.steps import only
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_drain
+from harness.verify.promise import Check
+
+_SHARE: Final = [BUNDLE, "group", *PLACE[1:]]
+_GIVEN: Final = [*_SHARE, "offset"]
+_STANDS: Final[Columns] = {
+    "group": "string",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "isolation": "string",
+    "limit": "int64",
+    "lock_ms": "int64",
+    "unseen": "int64",
+    "done": "bool",  # the coordinator reported that the group has finished with all of it
+    "start": "int64",  # the group has finished with everything below this
+    "asked_ns": "int64",
+}
+# A dead broker answers no further fetch: at most one fetch of it delivered records to no member. Before a crash it may
+# have answered late.
+_DEATHS: Final = (
+    (FactKind.STOPPED, Stop.KILLED),
+    (FactKind.STOPPED, Stop.CLEANLY),
+    (FactKind.CLIENT_DIED, None),
+)
+_REQUEST_S: Final = 4.0  # request.timeout.ms of the workload's clients, after which a client fetches again
+
+
+def share_groups(given: Prepared) -> DataFrame:
+    """Records that the drain of a group's isolation returns and that were written when the coordinator was asked for
+    the group's progress, compared with the deliveries to the members.
+
+    The group has finished with a record that no member ever accepted or rejected: skipped_read, with the number of
+    deliveries, because it may have been archived at the limit. Deliveries with lost responses count too: if those
+    that faults may have caused suffice, this is no finding but a doubt. A record of which two accepts or rejects were
+    acknowledged: commit_regressed, because the group delivered it again after the first. Any other repeated delivery is
+    at-least-once, and no finding.
+    """
+    rows = [row for n, case in enumerate(given.cases) for row in _progress(n, case)]
+    stands = F.broadcast(frame(given.spark, _STANDS, rows))
+    wanted = _wanted(given, stands)
+    answered = given.deliveries.where(given.complete)
+    mine = answered.groupBy(*_GIVEN).agg(
+        # The group's own count is no proof: a broker that miscounts archives too early.
+        F.count("*").alias("times"),
+        F.max("given_ns").alias("last_ns"),
+        F.count_if(F.col("answer").isin("accept", "reject")).alias("over"),
+        F.count_if(F.col("answer").isin("accept", "reject") & (F.col("outcome") == Outcome.ACKED.value)).alias(
+            "reported"
+        ),
+    )
+    began = answered.groupBy(*_SHARE).agg(F.min("given_ns").alias("began_ns"))
+    each = kept(wanted.join(mine, _GIVEN, "left").join(F.broadcast(began), _SHARE, "left"))
+    times = F.coalesce("times", F.lit(0))
+    # A delivery may have stayed in a member's buffer until its lock expired, as long as the group was active.
+    expired = F.floor(F.coalesce(F.col("last_ns") - F.col("began_ns"), F.lit(0)) / (F.col("lock_ms") * 10**6))
+    unaccepted = each.where((F.col("done") | (F.col("start") > F.col("offset"))) & (F.coalesce("over", F.lit(0)) == 0))
+    archived = times >= F.col("limit")
+    uncertain = ~archived & (times + F.col("unseen") + expired >= F.col("limit"))
+    reason = F.when(F.col("times").isNull(), F.lit(Shared.NEVER_GIVEN)).otherwise(F.lit(Shared.UNACCEPTED))
+    kind = F.when(uncertain, F.lit(UNSHARED)).otherwise(F.lit(Kind.SKIPPED_READ.value))
+    again = each.where("reported > 1")
+    return union(
+        [
+            found(unaccepted, kind, reason, reader="group", other=times),
+            found(again, Kind.COMMIT_REGRESSED, Shared.ANSWERED_AGAIN, reader="group", other="reported"),
+        ]
+    )
+
+
+def members(given: Prepared) -> DataFrame:
+    """By place: the readers that received records there as members of a share group that `shared` judges."""
+    rows = [
+        (n, s.group, topic) for n, c in enumerate(given.cases) for s in c.contract.shares.values() for topic in s.topics
+    ]
+    groups = F.broadcast(frame(given.spark, {"group": "string", "topic": "string"}, rows))
+    return given.deliveries.join(groups, [BUNDLE, "group", "topic"], "left_semi").select(*PLACE, "reader").distinct()
+
+
+def _wanted(given: Prepared, stands: DataFrame) -> DataFrame:
+    """One row for each record and group. Records that may have been written or become visible only after the
+    coordinator was asked are left out: those above every record that was acknowledged or delivered before."""
+    acked = given.ledger.where((F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull())
+    acked = acked.join(stands.select(*PLACE, "asked_ns").distinct(), PLACE).where("returned_ns <= asked_ns")
+    written = acked.groupBy(*PLACE).agg(F.max("offset").alias("written"))
+    shared_out = given.deliveries.join(stands.select(*_SHARE, "asked_ns"), _SHARE).where("given_ns <= asked_ns")
+    reached = shared_out.groupBy(*_SHARE).agg(F.max("offset").alias("reached"))
+    shown = given.observations.where(is_drain()).join(stands, [*PLACE, "isolation"])
+    load = given.streams.where(~F.col("producer").eqNullSafe(SENTINEL)).select(BUNDLE, "stream")
+    shown = shown.join(F.broadcast(load), [BUNDLE, "stream"], "left_semi")
+    shown = shown.join(F.broadcast(written), PLACE, "left").join(F.broadcast(reached), _SHARE, "left")
+    shown = shown.where("offset <= greatest(written, reached)")
+    undecided = given.ledger.where(F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)).select(*RECORD)
+    shown = shown.join(undecided, RECORD, "left_anti")
+    return shown.select(*_GIVEN, "stream", "seq", "limit", "lock_ms", "unseen", "done", "start").distinct()
+
+
+def _progress(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+    """The progress of each share group, for every partition of its topics; nothing for a run that did not finish."""
+    last = case.last_snapshot
+    if last is None or not case.complete:
+        return
+    stands = {(r.group, r.topic, r.partition): r for r in case.cluster.share_groups or ()}
+    for share in case.contract.shares.values():
+        for row in last.partitions:
+            at = stands.get((share.group, row.topic, row.partition))
+            if row.topic in share.topics and at is not None:
+                yield (
+                    number,
+                    share.group,
+                    *row.place,
+                    share.isolation,
+                    share.limit,
+                    share.lock_ms,
+                    _lost_deliveries(case),
+                    at.lag == 0,
+                    at.start or 0,
+                    at.asked_ns,
+                )
+
+
+def _lost_deliveries(case: Case) -> int:
+    """The highest number of deliveries of a record with possibly lost responses, each with a lock of its own."""
+    times = 0
+    for step in case.steps:
+        if step.is_fault and step.started_ns is not None and step.facts:
+            # An action without healing is over when its step ends.
+            until_ns = step.healed_ns or step.ended_ns or case.run.ended_ns or step.started_ns
+            again = 0 if only(step, *_DEATHS) else (until_ns - step.started_ns) / 1e9 // _REQUEST_S
+            times += 1 + int(again)
+    return times
+
+
+def undrained(case: Case) -> Iterator[str]:
+    """Partitions that a share group had not finished when it ended, as sentences; nothing was due there yet."""
+    stands = {(r.group, r.topic, r.partition): r for r in case.cluster.share_groups or ()}
+    last = case.last_snapshot
+    for share in case.contract.shares.values():
+        for row in last.partitions if last else []:
+            at = stands.get((share.group, row.topic, row.partition))
+            place = f"{row.topic}/{row.partition}"
+            if row.topic not in share.topics or (at is not None and at.lag == 0):
+                continue
+            if at is None or at.lag is None:
+                yield f"no coordinator reported how far share group {share.group} had come on {place}"
+            else:
+                left = f"{at.lag} offsets were left from {at.start} on"
+                yield f"share group {share.group} had not finished {place}: {left}"
+
+
+CHECK: Final = Check(
+    promise="A share group delivers each record until it is accepted, rejected or archived, and then not again.",
+    breaks="a share group delivers each record until it is accepted, rejected or archived at its limit (KIP-932)",
+    seen={
+        (Kind.SKIPPED_READ, Shared.NEVER_GIVEN): (
+            "the share group has finished with it, and none of its members received it"
+        ),
+        (Kind.SKIPPED_READ, Shared.UNACCEPTED): lambda run: (
+            f"the share group has finished with it, and no member accepted or rejected it; it was delivered up to "
+            f"{run['other_last']} times"
+        ),
+        (Kind.COMMIT_REGRESSED, Shared.ANSWERED_AGAIN): (
+            "the share group delivered it again after an accept or reject of it had been acknowledged"
+        ),
+    },
+    queries={"share_groups": share_groups},
+    excuses=archived.EXCUSES,
+    planted=(
+        "never_delivered",
+        "near_skipped_read_delivered_to_another_member",
+        "held_by_a_dead_member_and_not_delivered_again",
+        "released_below_the_limit_and_not_delivered_again",
+        "near_skipped_read_released_up_to_the_limit",
+        "near_skipped_read_delivered_again_after_a_death",
+        "accepted_and_delivered_again",
+        "near_commit_regressed_accepted_too_late",
+        "share_group_not_finished",
+    ),
+)

@@ -1,0 +1,207 @@
+"""Unclean elections that the contract permits: what was acknowledged before them may be missing (KIP-966).
+
+Only records at or above the start of the new leader's epoch are missing by design, in the lineage of epochs that the
+last leader has. A record below that start was on the new leader, and a record that a leader of this epoch or of a later
+one acknowledged was, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypedDict
+
+from harness.model.documents.steps import UncleanElection
+from harness.model.excuse import Evidence
+from harness.model.finding import Kind
+from harness.verify.engine.case import NO_BROKER, Case
+from harness.verify.engine.elections import LeaderChange, internal_leader_changes, leader_changes
+from harness.verify.excuse import Excuse, of_event
+from harness.verify.excuses.clauses import clauses
+from harness.verify.excuses.config_history import unclean_permitted
+from harness.verify.excuses.late_acks import late_times
+from harness.verify.promise import Clause
+
+Lineages = Mapping[tuple[str, int], Sequence[tuple[int, int]]]
+# Another replica's log replaces the end of a log, and with it what readers received from there (KIP-966).
+REPLACED: Final = (Kind.LOST, Kind.VANISHED, Kind.CONFLICTING, Kind.TORN_TRANSACTION)
+# The acknowledged copy may be lost, and an earlier copy of the same send, which was truncated elsewhere, may stay.
+MOVED: Final = (Kind.WRONG_ACK_OFFSET,)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PermittedElection:
+    """An unclean election that the contract permits. log_end: what survived it. For the times see LeaderChange."""
+
+    topic: str
+    topic_id: str | None
+    partition: int
+    epoch: int
+    log_end: int
+    at_ns: int
+    sure_ns: int
+    late_ns: int
+    evidence: Evidence
+
+
+class _Place(TypedDict):
+    topic: str
+    topic_id: str | None
+    partition: int
+
+
+def permitted_elections(case: Case) -> Sequence[PermittedElection]:
+    """Unclean elections that the contract permits, with a known surviving log end."""
+    return case.once(_permitted_elections)
+
+
+def _permitted_elections(case: Case) -> Sequence[PermittedElection]:
+    return tuple(one for one in _unclean(case) if unclean_permitted(case, one.topic, one.at_ns))
+
+
+def _clauses(number: int, case: Case) -> Iterator[Clause]:
+    for election in permitted_elections(case):
+        yield from _of_election(number, election, (0, election.sure_ns))
+
+
+def _late(number: int, case: Case) -> Iterator[Clause]:
+    for election in permitted_elections(case):
+        for acked_ns in late_times(case, election):
+            yield from _of_election(number, election, acked_ns)
+
+
+def _of_election(number: int, election: PermittedElection, acked_ns: tuple[int, int]) -> Iterator[Clause]:
+    topic, partition, log_end = election.topic, election.partition, election.log_end
+    why = (
+        f"unclean election of {topic}/{partition} in epoch {election.epoch}, which the contract permits: "
+        f"the election may lose what was acknowledged before it at offset {log_end} and above"
+    )
+    place: _Place = {"topic": topic, "topic_id": election.topic_id, "partition": partition}
+    evidence = election.evidence
+    yield from clauses(number, REPLACED, why, evidence=evidence, **place, offsets=(log_end, None), acked_ns=acked_ns)
+    yield from clauses(number, MOVED, why, evidence=evidence, **place, acked_ns=acked_ns)
+
+
+def internal_elections(case: Case, topic: str) -> Iterator[LeaderChange]:
+    """Elections of leaders of one of Kafka's own topics that may lack acknowledged records.
+
+    The event of a step that makes one counts unless a whole history has every election.
+    """
+    if case.history is None or not case.history.whole:
+        for event, step in case.events(UncleanElection):
+            if event.topic == topic:
+                # The step begins while the partition has no leader, so no record is accepted until the election.
+                began_ns = min(event.at_ns, step.started_ns or event.at_ns)
+                yield LeaderChange(
+                    topic=topic,
+                    topic_id=None,
+                    partition=event.partition,
+                    old_leader=None,
+                    new_leader=NO_BROKER if event.leader is None else event.leader,
+                    leader_epoch=event.leader_epoch,
+                    clean=False,
+                    unclean=True,
+                    since_ns=began_ns,
+                    at_ns=began_ns,
+                    sure_ns=began_ns,
+                    late_ns=began_ns,
+                    in_sync_ns=0,
+                    evidence=of_event(event, step, event.at_ns),
+                )
+    yield from (change for change in internal_leader_changes(case, topic) if change.unclean and change.elected)
+
+
+def _unclean(case: Case) -> Iterator[PermittedElection]:
+    """Every unclean election with a known log end.
+
+    A step that makes one measures the log end before. Where the history is not whole, the event of the step counts
+    instead of what else is known about the partition, as it does where there are only samples.
+    """
+    measured = [event for event, _ in case.events(UncleanElection)]
+    by_step = set()
+    if case.history is None or not case.history.whole:
+        by_step = {(event.topic, event.partition) for event in measured}
+        yield from _by_steps(case)
+    for change in leader_changes(case):
+        if change.unclean and change.elected and (change.topic, change.partition) not in by_step:
+            end = next((event.log_end for event in measured if _is_of(event, change)), None)
+            end = _epoch_start(case, change) if end is None else end
+            if end is not None:
+                yield PermittedElection(
+                    topic=change.topic,
+                    topic_id=change.topic_id,
+                    partition=change.partition,
+                    epoch=change.leader_epoch,
+                    log_end=end,
+                    at_ns=change.at_ns,
+                    sure_ns=change.sure_ns,
+                    late_ns=change.late_ns,
+                    evidence=change.evidence,
+                )
+
+
+def _by_steps(case: Case) -> Iterator[PermittedElection]:
+    for event, step in case.events(UncleanElection):
+        topic, partition, epoch = event.topic, event.partition, event.leader_epoch
+        # The step begins while the partition has no leader: nothing is acknowledged between then and the election.
+        until_ns = min(event.at_ns, step.started_ns or event.at_ns)
+        end = event.log_end
+        end = _start_of(lineages(case).get((topic, partition), []), epoch) if end is None else end
+        if end is not None:
+            yield PermittedElection(
+                topic=topic,
+                topic_id=None,
+                partition=partition,
+                epoch=epoch,
+                log_end=end,
+                at_ns=event.at_ns,
+                sure_ns=until_ns,
+                late_ns=until_ns,
+                evidence=of_event(event, step, event.at_ns),
+            )
+
+
+def _is_of(event: UncleanElection, change: LeaderChange) -> bool:
+    same_epoch = event.leader_epoch == change.leader_epoch
+    return same_epoch and change.concerns(event.topic, event.partition, event.topic_id)
+
+
+def _epoch_start(case: Case, change: LeaderChange) -> int | None:
+    """The first offset of the epoch in the lineage; None if the lineage is unknown, or of a later topic."""
+    if not change.concerns(change.topic, change.partition, last_id(case, change.topic)):
+        return None
+    return _start_of(lineages(case).get((change.topic, change.partition), []), change.leader_epoch)
+
+
+def _start_of(epochs: Sequence[tuple[int, int]], epoch: int) -> int | None:
+    return next((start for e, start in epochs if e >= epoch), None)
+
+
+def last_id(case: Case, topic: str) -> str | None:
+    """The id of the topic that has the name at the end, of which the evidence has the lineages; None = unknown."""
+    ids = [row.topic_id for row in case.last_partitions if row.topic == topic]
+    lives = case.history.topics if case.history is not None else ()
+    ids += [life.topic_id for life in reversed(lives) if life.topic == topic]
+    return ids[0] if ids else None
+
+
+def lineages(case: Case) -> Lineages:
+    """Leader epochs with their first offset, by place, from the last leader; else from any replica."""
+    leaders = {(p.topic, p.partition): p.leader for p in case.last_partitions}
+    out: dict[tuple[str, int], list[tuple[int, int]]] = {}
+    for lineage in case.cluster.lineages:
+        place = (lineage.topic, lineage.partition)
+        if place not in out or leaders.get(place) == lineage.broker:
+            out[place] = sorted((epoch, start) for epoch, start in lineage.epochs)
+    return out
+
+
+EXCUSES: Final = (
+    Excuse(
+        name="unclean_election",
+        permits="An unclean election that the contract permits replaced the end of the log.",
+        kinds=(*REPLACED, *MOVED),
+        clauses=_clauses,
+        late=_late,
+    ),
+)
