@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypedDict, cast
@@ -40,6 +41,9 @@ def killed(node: int, from_s: int, to_s: int) -> dict[str, Any]:
     return {"kind": "stopped", "how": "killed", "nodes": [node], **times}
 
 
+STEP = SimpleNamespace(name="step")
+
+
 def led(by: int, at_s: int, before: int = -1) -> dict[str, Any]:
     """The leader changed this long after the deletion."""
     change = {"kind": "leader_change", "topic": "t", "partition": 0, "at_ns": AT_NS + at_s * S}
@@ -65,15 +69,22 @@ def case(
     topic = SimpleNamespace(unclean_election=contract.get("unclean", False))
     return cast(
         Any,
-        SimpleNamespace(
+        _Documents(
             steps=steps_of(steps),
             contract=SimpleNamespace(topics={"t": topic}, start_checkpoint_ms=contract.get("every_ms", 60_000)),
             last_snapshot=parse(Path("cluster.json"), last, Snapshot),
             history=metadata and metadata.history(),
             run=Run(finished=True),
-            events=lambda kind: [(event, None) for event in happened if isinstance(event, kind)],
+            events=lambda kind: [(event, STEP) for event in happened if isinstance(event, kind)],
         ),
     )
+
+
+class _Documents(SimpleNamespace):
+    """The documents that these findings need, as a case has them."""
+
+    def once(self, compute: Callable[[Any], Any]) -> Any:
+        return compute(self)
 
 
 class Placement(TypedDict):
