@@ -12,11 +12,11 @@ from harness.model.contract.contract import (
     ID_FORGOTTEN,
     PRODUCER_EXPIRATION,
     READER_AWAY,
-    Contract,
     contract_of,
     has_epoch_each,
 )
 from harness.model.contract.internal_topics import TIER_METADATA
+from harness.model.documents.contract import Contract
 from harness.model.scenario.scenario import SHARE, STREAMS, WAIT_COMPACTED, Producer, Reader, Scenario
 from harness.model.scenario.tier_rules import LOCAL_RETENTION
 from harness.model.version import numbers_of

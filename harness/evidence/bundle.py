@@ -133,7 +133,7 @@ def check_promised(file: Path, table: str, documents: Documents, *, source: Path
 
     `source`: the file that the user knows, if the part was made of it.
     """
-    contract = documents.contract
+    contract = documents.run.contract
     known = {"topic": contract.topics.keys(), "producer": {*contract.producers, SENTINEL}}
     for column in _PROMISED.get(table, ()):
         if strange := _names(file, column) - known[column]:

@@ -24,8 +24,41 @@ def parse(file: Path, content: object, kind: type[_T]) -> _T:
     """A document as its record. BadEvidence that names the file and the field if it is not as FORMAT.md says."""
     try:
         return msgspec.convert(content, kind)
+    except msgspec.ValidationError:
+        of_kind = inspect.type_info(kind)
+    try:
+        return msgspec.convert(without_nulls(content, of_kind), kind)
     except msgspec.ValidationError as refusal:
-        raise _refused(file, mismatch(content, inspect.type_info(kind)) or _of_rule(refusal)) from None
+        raise _refused(file, mismatch(content, of_kind) or _of_rule(refusal)) from None
+
+
+def without_nulls(value: object, kind: inspect.Type) -> object:
+    """A value without the keys that are null and may be left out: null says the same as no key."""
+    match kind:
+        case inspect.Metadata():
+            return without_nulls(value, kind.type)
+        case inspect.UnionType():
+            member = _member(value, kind)
+            return value if member is None else without_nulls(value, member)
+        case inspect.StructType() if isinstance(value, dict):
+            optional = {field.encode_name: field.type for field in kind.fields if not field.required}
+            kept = {key: item for key, item in value.items() if item is not None or key not in optional}
+            types = {field.encode_name: field.type for field in kind.fields}
+            return {key: without_nulls(item, types[key]) if key in types else item for key, item in kept.items()}
+        case inspect.DictType() if isinstance(value, dict):
+            return {key: without_nulls(item, kind.value_type) for key, item in value.items()}
+        case inspect.VarTupleType() if isinstance(value, list | tuple):
+            return [without_nulls(item, kind.item_type) for item in value]
+    return value
+
+
+def _member(value: object, kind: inspect.UnionType) -> inspect.Type | None:
+    """The member of a union that a value is meant to be; None if no tag says it."""
+    records = [member for member in kind.types if isinstance(member, inspect.StructType)]
+    if len(records) < 2:
+        return next((member for member in kind.types if not isinstance(member, inspect.NoneType)), None)
+    tag = value.get(records[0].tag_field or "") if isinstance(value, dict) else None
+    return next((member for member in records if member.tag == tag), None)
 
 
 def check_numbers(file: Path, content: object) -> None:
@@ -124,10 +157,11 @@ def _of_record(value: object, kind: inspect.StructType, at: str) -> str | None:
         return _not(value, "an object", at)
     for field in kind.fields:
         key = field.encode_name
-        if key not in value:
-            if field.required:
-                return f"{at} has no {key!r}".lstrip()
-        elif wrong := mismatch(value[key], field.type, _below(at, key)):
+        if field.required and key not in value:
+            return f"{at} has no {key!r}".lstrip()
+        if not field.required and value.get(key) is None:
+            continue
+        if wrong := mismatch(value[key], field.type, _below(at, key)):
             return wrong
     return None
 

@@ -18,8 +18,8 @@ from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import AdminView
 from harness.model.backend import PROCESSES
 from harness.model.clock import now_ns
-from harness.model.contract.contract import Contract
 from harness.model.contract.internal_topics import internal_topics
+from harness.model.documents.contract import Contract
 from harness.model.documents.reads import Read
 from harness.model.documents.run import Listener
 from harness.model.doubt_names import DoubtName
@@ -154,7 +154,7 @@ class _Record:
             {
                 "finished": finished,
                 "negative_control": self.task.negative_control,
-                "contract": self.task.contract.as_dict(),
+                "contract": self.task.contract,
                 "started_ns": self.started_ns,
                 "ended_ns": self.ended_ns,
                 "windows": self.windows().as_dict(),

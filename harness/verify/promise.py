@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import DataFrame
 
-from harness.model.contract.contract import Contract, ProducerContract, TopicContract
+from harness.model.documents.contract import Contract, ProducerContract, TopicContract
 from harness.model.finding import FindingKind
 from harness.model.verdict import Doubt
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from harness.model.contract.contract import Contract
+from harness.model.documents.contract import Contract
 from harness.model.finding import FindingKind, Kind
 from harness.verify.engine.rows import ACKED_TWICE_NOTE, WRONG_ACK_OFFSET_NOTE, WRONG_ACK_OFFSET_WEAK
 from harness.verify.promise import Run, Settings, declared, introduced, reason_of

@@ -13,7 +13,6 @@ from pyspark.sql import SparkSession
 
 from harness.evidence.columns import arrow_schema
 from harness.evidence.parsing import parse
-from harness.model.contract.contract import contract_from_dict
 from harness.model.documents.cluster import Cluster
 from harness.model.documents.reads import Reads
 from harness.model.documents.run import Run
@@ -86,7 +85,6 @@ def case_of_history(history: Built) -> Case:
         steps=steps_of(history.steps),
         cluster=parse(Path("cluster.json"), history.cluster, Cluster),
         reads=parse(Path("reads.json"), history.reads, Reads),
-        contract=contract_from_dict(history.run["contract"]),
         history=history.metadata,
     )
 

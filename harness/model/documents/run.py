@@ -1,9 +1,10 @@
-"""run.json: what the run was. What it promises is its contract, see harness.model.contract."""
+"""run.json: what the run was, and what is promised."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from harness.model.documents.contract import Contract
 from harness.model.documents.record import Record, meaning
 from harness.model.pending import Pending
 
@@ -91,7 +92,7 @@ class Secured(Record, frozen=True, kw_only=True):
 
 
 class Run(Record, frozen=True, kw_only=True):
-    """The whole document but its contract."""
+    """The whole document."""
 
     finished: Annotated[
         bool,
@@ -99,6 +100,7 @@ class Run(Record, frozen=True, kw_only=True):
             "false = the run died half way: then only findings of presence count, and nothing is concluded from absence"
         ),
     ]
+    contract: Annotated[Contract, meaning("what the configuration promises")]
     format_version: Annotated[int | None, meaning("the version of this format; may be left out by hand")] = None
     negative_control: Annotated[
         str | None, meaning("the setting that was changed so that the run must FAIL; null in any other run")

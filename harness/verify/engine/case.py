@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from harness.evidence import Bundle
-from harness.model.contract.contract import Contract
 from harness.model.documents.cluster import Cluster, PartitionState, Phase, Snapshot
+from harness.model.documents.contract import Contract
 from harness.model.documents.reads import Read
 from harness.model.documents.record import Record
 from harness.model.documents.run import Run
@@ -40,8 +40,12 @@ class Case:
     steps: Sequence[Step]
     cluster: Cluster
     reads: Sequence[Read]
-    contract: Contract
     history: History | None = None
+
+    @property
+    def contract(self) -> Contract:
+        """The promises of the run."""
+        return self.run.contract
 
     @property
     def last_snapshot(self) -> Snapshot | None:
@@ -98,7 +102,6 @@ def case_of(bundle: Bundle) -> Case:
             steps=documents.steps,
             cluster=documents.cluster,
             reads=documents.reads,
-            contract=documents.contract,
             history=bundle.history,
         )
         places_of(case)

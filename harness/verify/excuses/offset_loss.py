@@ -12,9 +12,10 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from harness.model.contract.contract import OFFSETS_RETENTION, OffsetsContract, ReaderContract
+from harness.model.contract.contract import OFFSETS_RETENTION
 from harness.model.contract.internal_topics import OFFSETS, offsets_partition
 from harness.model.documents.cluster import GroupReset
+from harness.model.documents.contract import OffsetsContract, ReaderContract
 from harness.model.documents.steps import GroupAway, LogStartSeen, UncleanElection
 from harness.model.finding import Kind
 from harness.model.schemas import Columns

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from harness.model.contract.contract import TopicContract
+from harness.model.documents.contract import TopicContract
 from harness.model.documents.steps import PowerLost, Step
 from harness.verify.engine.case import Case
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from harness.model.contract.contract import ProducerContract
+from harness.model.documents.contract import ProducerContract
 from harness.model.facts import OBSERVED
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from harness.model.contract.internal_topics import ORPHANED_OF, TIER_METADATA, InternalContract, metadata_partition
+from harness.model.contract.internal_topics import ORPHANED_OF, TIER_METADATA, metadata_partition
+from harness.model.documents.contract import InternalContract
 from harness.model.documents.steps import TieredSeen
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Finding, Kind
