@@ -6,7 +6,7 @@ made from the same types.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -20,16 +20,32 @@ from harness.model.schemas import INT64_LIMIT
 _T = TypeVar("_T")
 
 
+Hook = Callable[[type, object], object]  # makes a value of a type that msgspec does not know, or raises ValueError
+
+
+class MisfitError(ValueError):
+    """A value is not of its type: a sentence about the first place that differs, without the file and the remedy."""
+
+
 def parse(file: Path, content: object, kind: type[_T]) -> _T:
     """A document as its record. BadEvidence that names the file and the field if it is not as FORMAT.md says."""
     try:
-        return msgspec.convert(content, kind)
+        return converted(content, kind)
+    except MisfitError as wrong:
+        verb = " " if str(wrong).startswith(("has ", "is ")) else ": "
+        raise BadEvidence(f"{file}{verb}{wrong}; write it as FORMAT.md says and seal again") from None
+
+
+def converted(content: object, kind: type[_T], hook: Hook | None = None) -> _T:
+    """A value as its record, or MisfitError."""
+    try:
+        return msgspec.convert(content, kind, dec_hook=hook)
     except msgspec.ValidationError:
         of_kind = inspect.type_info(kind)
     try:
-        return msgspec.convert(without_nulls(content, of_kind), kind)
+        return msgspec.convert(without_nulls(content, of_kind), kind, dec_hook=hook)
     except msgspec.ValidationError as refusal:
-        raise _refused(file, mismatch(content, of_kind) or _of_rule(refusal)) from None
+        raise MisfitError(mismatch(content, of_kind) or _of_rule(refusal)) from None
 
 
 def without_nulls(value: object, kind: inspect.Type) -> object:
@@ -118,6 +134,9 @@ def _of_scalar(value: object, kind: inspect.Type, at: str) -> str | None:
             return None if isinstance(value, str) else _not(value, "text", at)
         case inspect.BoolType():
             return None if isinstance(value, bool) else _not(value, "true or false", at)
+        case inspect.FloatType():
+            fits = isinstance(value, int | float) and not isinstance(value, bool)
+            return None if fits else _not(value, "a number", at)
         case inspect.IntType():
             # In Python, True is an int.
             fits = isinstance(value, int) and not isinstance(value, bool)
@@ -170,11 +189,6 @@ def _of_rule(refusal: msgspec.ValidationError) -> str:
     """A rule between fields, which a record checks itself: its words, behind the path that msgspec adds to them."""
     said, _, at = str(refusal).partition(" - at `$")
     return f"{at.strip('.`')} {said}".lstrip()
-
-
-def _refused(file: Path, wrong: str) -> BadEvidence:
-    verb = " " if wrong.startswith(("has ", "is ")) else ": "
-    return BadEvidence(f"{file}{verb}{wrong}; write it as FORMAT.md says and seal again")
 
 
 def _not(value: object, wanted: str, at: str) -> str:

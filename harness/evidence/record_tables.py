@@ -9,12 +9,16 @@ from typing import Any, Final
 import msgspec
 from msgspec import inspect
 
+from harness.evidence.gate import GateDocument
 from harness.model.documents.cluster import Cluster
 from harness.model.documents.contract import Contract
+from harness.model.documents.manifest import Manifest, UsedPlugin
 from harness.model.documents.reads import Reads
 from harness.model.documents.run import Run
 from harness.model.documents.scenario import PlayedScenario
 from harness.model.documents.steps import Steps
+from harness.model.finding import FindingKind
+from harness.model.verdict import Verdict
 
 RECORDS: Final[Mapping[str, object]] = {
     "scenario.json": PlayedScenario,
@@ -22,9 +26,12 @@ RECORDS: Final[Mapping[str, object]] = {
     "cluster.json": Cluster,
     "reads.json": Reads,
     "steps.json": Steps,
+    "manifest.json": Manifest,
+    "verdict.json": Verdict,
+    "gate.json": GateDocument,
 }
 # Records within documents that have a table of their own.
-APART: Final[Mapping[str, type]] = {"the contract": Contract}
+APART: Final[Mapping[str, type]] = {"the contract": Contract, "a plugin": UsedPlugin}
 _UNITS: Final = {"_ns": "ns", "_ms": "ms", "_s": "s", "_minutes": "minutes", "_bytes": "bytes"}
 _PLAIN: Final[Mapping[type[inspect.Type], str]] = {
     inspect.IntType: "int",
@@ -60,8 +67,8 @@ def keys_of_records(kind: inspect.Type, at: str = "") -> Iterator[tuple[str, str
 
 def _required(field: inspect.Field) -> str:
     """Whether a key is required; if not, what is assumed without it."""
-    assumed = "" if field.required or field.default in (None, (), msgspec.NODEFAULT) else json.dumps(field.default)
-    return "yes" if field.required else f"no, or null{assumed and f' = {assumed}'}"
+    assumed = f" = {json.dumps(field.default)}" if isinstance(field.default, str | int) else ""
+    return "yes" if field.required else f"no, or null{assumed}"
 
 
 def tagged(kind: inspect.UnionType) -> list[inspect.StructType]:
@@ -113,16 +120,23 @@ def _named(kind: inspect.Type, required: bool = True) -> str:
             return f"[{', '.join(_named(member) for member in kind.item_types)}]"
         case inspect.DictType():
             return f"{{name: {_named(kind.value_type)}}}"
+        case inspect.CustomType() if kind.cls is FindingKind:
+            return "string"
     return _PLAIN.get(type(kind), "object")
 
 
 def json_schema(document: str) -> str:
     """The JSON Schema of a document, as the text of a file."""
-    schema = msgspec.json.schema(RECORDS[document])
+    schema = msgspec.json.schema(RECORDS[document], schema_hook=_schema_of)
     for record in schema["$defs"].values():
         _permit_nulls(record)
     named = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": document, **schema}
     return json.dumps(named, indent=1) + "\n"
+
+
+def _schema_of(kind: type) -> dict[str, str]:
+    """The schema of a type that msgspec does not know; `object` is a value that is not judged."""
+    return {"type": "string"} if kind is FindingKind else {}
 
 
 def _permit_nulls(record: dict[str, Any]) -> None:

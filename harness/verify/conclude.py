@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Final
 
-from msgspec import to_builtins
+from msgspec.structs import replace
 
 from harness.model.contract.contract import SENTINEL
 from harness.model.documents.steps import Step
+from harness.model.documents.verdict_facts import ReadFromTier, ShownStep, Totals, VerdictFacts
 from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind, kind_of
 from harness.model.outcome import JAVA_CLIENTS, LIBRDKAFKA
@@ -155,7 +156,7 @@ def _of_load(wrote: Collection[str]) -> str:
 
 def _of_readers(case: Case) -> str:
     """Only the harness is sure to name the client of each reader; it reads with librdkafka and the own client."""
-    known = case.manifest.get("sealed_by") == "harness"
+    known = case.manifest.by_harness
     return f"{LIBRDKAFKA} read all records" if known else "it is unknown which client read the records"
 
 
@@ -255,37 +256,43 @@ def _notes(known: CaseResults) -> list[str]:
     return notes
 
 
-def _facts(known: CaseResults) -> dict[str, Any]:
+def _facts(known: CaseResults) -> VerdictFacts:
     case, counts = known.case, known.counts
-    return {
-        "release": case.manifest.get("release"),
-        "starts_on": case.manifest.get("starts_on"),
-        "seed": case.manifest.get("seed"),
-        **({"plugins": [plugin.as_dict() for plugin in active()]} if active() else {}),
-        "negative_control": case.run.negative_control,
-        "complete": case.complete,
-        "records": {k: counts.total(k) for k in ("attempted", "acked", "promised", "refused", "unknown")},
-        "availability": figures(case, counts.waits, counts.sent),
-        "read_from_tier": {"records": counts.tier[0], "of": counts.tier[1]} if tiered(case) else None,
-        "redelivered": counts.again,
-        "missed": counts.missed,
-        "stopped": stopped(case),
-        "shown_undecided": counts.undecided,
-        "deleted": _below_log_start(case),
-        "deleted_by": deleted_by(case, counts, known.runs, known.below_log_start),
-        "read_back": copies_read(case, counts),
-        "returned": returned(case),
-        "unknown_outcomes": {
+    read, of = counts.tier
+    return VerdictFacts(
+        release=case.manifest.release,
+        starts_on=case.manifest.starts_on,
+        seed=case.manifest.seed,
+        plugins=tuple(plugin.used for plugin in active()),
+        negative_control=case.run.negative_control,
+        complete=case.complete,
+        records=Totals(
+            attempted=counts.total("attempted"),
+            acked=counts.total("acked"),
+            promised=counts.total("promised"),
+            refused=counts.total("refused"),
+            unknown=counts.total("unknown"),
+        ),
+        availability=figures(case, counts.waits, counts.sent),
+        read_from_tier=ReadFromTier(records=read, of=of) if tiered(case) else None,
+        redelivered=counts.again,
+        missed=counts.missed,
+        stopped=stopped(case),
+        shown_undecided=counts.undecided,
+        deleted=_below_log_start(case),
+        deleted_by=deleted_by(case, counts, known.runs, known.below_log_start),
+        read_back=copies_read(case, counts),
+        returned=returned(case),
+        unknown_outcomes={
             f"{t}/{p}": sent["unknown"] for (t, _, p), sent in sorted(counts.sent.items()) if sent["unknown"]
         },
-        "observations": {" ".join(who): n for who, n in sorted(counts.read.items())},
-        "steps": [_shown(step) for step in case.steps],
-    }
+        observations={" ".join(who): n for who, n in sorted(counts.read.items())},
+        steps=tuple(_shown(step) for step in case.steps),
+    )
 
 
-def _shown(step: Step) -> dict[str, object]:
-    effect = None if step.effect is None else to_builtins(step.effect)
-    return {"name": step.name, "do": step.do, "is_fault": step.is_fault, "effect": effect}
+def _shown(step: Step) -> ShownStep:
+    return ShownStep(name=step.name, do=step.do, is_fault=step.is_fault, effect=step.effect)
 
 
 def _below_log_start(case: Case) -> dict[str, int]:

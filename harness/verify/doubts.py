@@ -176,7 +176,7 @@ def _copies_not_read(case: Case) -> Iterator[Doubt]:
     Without transactions any one copy suffices as read_uncommitted, because the leader may have changed since the read.
     Bundles that others sealed may lack some.
     """
-    if case.manifest.get("sealed_by") != "harness" or case.last_snapshot is None:
+    if not case.manifest.by_harness or case.last_snapshot is None:
         return
     done = {(r.topic, r.partition, r.isolation, r.replica) for r in case.reads}
     for p in case.last_partitions:

@@ -165,7 +165,7 @@ def _concluded(seen: CaseResults) -> Verdict:
     try:
         return conclude(seen)
     except (KeyError, TypeError, AttributeError) as foreign:
-        if seen.case.manifest.get("sealed_by") == "harness":
+        if seen.case.manifest.by_harness:
             raise  # a defect of the harness
         raise BadEvidence(f"{seen.case.name}: {lacking(foreign)}") from foreign
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from pyspark.sql import functions as F
 
 from harness.model.documents.steps import RecordsDeleted, Step, TierLeft
+from harness.model.documents.verdict_facts import ReadBack
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
 from harness.verify.engine.bucket_rows import Drill
@@ -72,9 +73,8 @@ def deleted_by(
     return {setting: records for setting, records in sorted(found.items()) if records}
 
 
-def copies_read(case: Case, counts: Counts) -> dict[str, int | None]:
-    """Partitions with acknowledged records, how many of their copies were read to the end, and how many there are (None
-    = no broker reported it)."""
+def copies_read(case: Case, counts: Counts) -> ReadBack:
+    """How many copies of partitions with acknowledged records were read to the end."""
     topics = deleted(case)
     places = {place for place, of in counts.sent.items() if of["acked"] and place[:2] not in topics}
     there = {row.place: set(row.replicas) for row in case.last_partitions}
@@ -86,11 +86,11 @@ def copies_read(case: Case, counts: Counts) -> dict[str, int | None]:
             # A read that several brokers served is a read of no copy in particular.
             of_copy = served & there.get(place, served) if len(served) == 1 else set()
             read.setdefault(place, set()).update(of_copy)
-    return {
-        "partitions": len(places),
-        "copies_read": sum(max(len(brokers), 1) for brokers in read.values()),
-        "copies": sum(len(there[place]) for place in places) if places <= there.keys() else None,
-    }
+    return ReadBack(
+        partitions=len(places),
+        copies_read=sum(max(len(brokers), 1) for brokers in read.values()),
+        copies=sum(len(there[place]) for place in places) if places <= there.keys() else None,
+    )
 
 
 def _starts(number: int, case: Case) -> Iterator[tuple[Any, ...]]:

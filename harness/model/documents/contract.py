@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from msgspec import Meta, field
+from msgspec import field
 
 from harness.model.contract.flushing import NEVER
 from harness.model.contract.kafka_defaults import (
@@ -25,7 +25,7 @@ from harness.model.documents.record import Acks, Isolation, OfPlace, Record, mea
 
 TimestampType = Literal["create", "append"]
 CommitsOfProcessor = Literal["transaction", "after", "before"]
-Setting = Annotated[object, Meta(description="as the scenario writes it", extra_json_schema={})]
+Setting = Annotated[object, meaning("as the scenario writes it")]
 
 
 class TopicContract(Record, frozen=True, kw_only=True):

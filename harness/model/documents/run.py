@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from harness.model.documents.contract import Contract
 from harness.model.documents.record import Record, meaning
 from harness.model.pending import Pending
+from harness.model.verdict import Doubt
 
 Span = tuple[int, int]
 
@@ -25,13 +26,6 @@ class Floors(Record, frozen=True, kw_only=True):
     before: Annotated[int | None, meaning("records before the faults")] = None
     during: Annotated[int | None, meaning("records during the faults")] = None
     after: Annotated[int | None, meaning("records after the faults")] = None
-
-
-class StatedDoubt(Record, frozen=True, kw_only=True):
-    """A doubt that arose during the run."""
-
-    name: Annotated[str, meaning("the word for it")]
-    text: Annotated[str, meaning("what happened")]
 
 
 class Settled(Record, frozen=True, kw_only=True):
@@ -114,7 +108,7 @@ class Run(Record, frozen=True, kw_only=True):
     targets: Annotated[
         tuple[tuple[str, int], ...] | None, meaning("topic and partition of each to which the floors apply")
     ] = None
-    doubts: Annotated[tuple[StatedDoubt, ...] | None, meaning("doubts that arose during the run")] = None
+    doubts: Annotated[tuple[Doubt, ...] | None, meaning("doubts that arose during the run")] = None
     notes: Annotated[tuple[str, ...] | None, meaning("for people")] = None
     capabilities: Annotated[tuple[str, ...] | None, meaning("of the backend")] = None
     groups_resume: Annotated[

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
-
 from harness.model.documents.record import Acks, Record, meaning
 from harness.model.documents.run import Floors
 
@@ -71,6 +69,6 @@ class PlayedScenario(Record, frozen=True, kw_only=True):
     admin: Annotated[tuple[PlannedAdmin, ...] | None, meaning("the admins")] = None
     shape: Annotated[PlannedShape | None, meaning("the cluster")] = None
     steps: Annotated[
-        tuple[dict[str, Annotated[object, Meta(description="not judged", extra_json_schema={})]], ...] | None,
+        tuple[dict[str, Annotated[object, meaning("not judged")]], ...] | None,
         meaning("the steps; steps.json must have as many"),
     ] = None

@@ -258,7 +258,7 @@ def _doubts(case: Case, reported: AdminReport) -> Iterator[Doubt]:
             "admins performed operations, and the nodes were not asked for the results after healing",
         )
         return
-    if case.manifest.get("sealed_by") == "harness" and not any(view.phase == "start" for view in reported.views):
+    if case.manifest.by_harness and not any(view.phase == "start" for view in reported.views):
         yield Doubt(DoubtName.NO_ADMIN_VIEWS, "the nodes were not asked for their metadata before the admins started")
     yield from _not_reported(case, reported)
 

@@ -194,12 +194,12 @@ def never_decided(case: Case) -> set[str]:
 def asks_for_groups(case: Case) -> bool:
     """Whether the run asked for group offsets. This harness always does; for others, an empty list in every snapshot
     means no."""
-    return case.manifest.get("sealed_by") == "harness" or any(s.groups for s in case.cluster.snapshots)
+    return case.manifest.by_harness or any(s.groups for s in case.cluster.snapshots)
 
 
 def _asked_for(case: Case, snapshot: Snapshot) -> Sequence[str | None]:
     """Groups that a snapshot asked for: all (None); in bundles sealed by others, those that it names."""
-    if case.manifest.get("sealed_by") == "harness":
+    if case.manifest.by_harness:
         return [None]
     return sorted({row.group for row in snapshot.groups})
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from harness.evidence import Bundle
 from harness.model.documents.cluster import Cluster, PartitionState, Phase, Snapshot
 from harness.model.documents.contract import Contract
+from harness.model.documents.manifest import Manifest
 from harness.model.documents.reads import Read
 from harness.model.documents.record import Record
 from harness.model.documents.run import Run
@@ -34,7 +35,7 @@ class Case:
 
     name: str
     complete: bool
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     scenario: PlayedScenario
     run: Run
     steps: Sequence[Step]

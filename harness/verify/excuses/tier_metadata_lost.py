@@ -8,8 +8,10 @@ min.insync.replicas=1 permits, the metadata is lost: the objects exist, and no b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from harness.model.contract.internal_topics import ORPHANED_OF, TIER_METADATA, metadata_partition
 from harness.model.documents.contract import InternalContract

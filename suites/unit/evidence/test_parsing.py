@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
@@ -9,7 +10,7 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import field, inspect
 
-from harness.evidence.documents import read_json, write_json
+from harness.evidence.documents import write_json
 from harness.evidence.parsing import check_numbers, parse
 from harness.evidence.record_tables import keys_of_records, kinds_of_records
 from harness.model.documents.record import Record, meaning
@@ -86,7 +87,7 @@ def test_a_document_becomes_a_record() -> None:
 def test_a_record_survives_its_document(tmp_path: Path) -> None:
     made = parse(FILE, RIGHT, Made)
     write_json(tmp_path / "made.json", {"nested": [made]})
-    (written,) = read_json(tmp_path / "made.json")["nested"]
+    (written,) = json.loads((tmp_path / "made.json").read_text())["nested"]
     assert parse(FILE, written, Made) == made
 
 

@@ -431,9 +431,10 @@ def test_offsets_in_the_tier_count_once_from_the_log_start_on(
 
 
 def test_the_share_of_records_from_the_tier_is_reported(judged: dict[str, Verdict]) -> None:
-    reported = judged["all is in the tier"].facts["read_from_tier"]
-    assert 0.85 < reported["records"] / reported["of"] < 1
-    assert judged["no topic is tiered"].facts["read_from_tier"] is None
+    reported = judged["all is in the tier"].facts.read_from_tier
+    assert reported is not None
+    assert 0.85 < reported.records / reported.of < 1
+    assert judged["no topic is tiered"].facts.read_from_tier is None
     assert "tiered storage" in judged["no topic is tiered"].not_covered
     assert "tiered storage" not in judged["all is in the tier"].not_covered
 
