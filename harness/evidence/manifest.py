@@ -10,8 +10,7 @@ from typing import Final
 
 from harness.evidence.documents import SOURCE_AGAIN, WRITE_AGAIN, read_json, write_json
 from harness.evidence.layout import LOGS, ignored
-from harness.evidence.parsing import MisfitError, converted
-from harness.evidence.shapes import shown
+from harness.evidence.parsing import MisfitError, converted, shown
 from harness.model.documents.manifest import AnyManifest, Digest, Manifest
 from harness.model.errors import BadEvidence
 from harness.model.schemas import FORMAT_VERSION, OPTIONAL_DOCUMENTS, REQUIRED_DOCUMENTS, TABLES

@@ -6,18 +6,19 @@ made from the same types.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import inspect
 
-from harness.evidence.shapes import one_of, shown
 from harness.model.errors import BadEvidence
 from harness.model.schemas import INT64_LIMIT
 
 _T = TypeVar("_T")
+_SHOWN: Final = 40
 
 
 Hook = Callable[[type, object], object]  # makes a value of a type that msgspec does not know, or raises ValueError
@@ -140,7 +141,7 @@ def _of_scalar(value: object, kind: inspect.Type, at: str) -> str | None:
         case inspect.IntType():
             # In Python, True is an int.
             fits = isinstance(value, int) and not isinstance(value, bool)
-            return None if fits else _not(value, "a whole number", at)
+            return _of_range(value, kind, at) if fits else _not(value, "a whole number", at)
         case _:
             return None
     return None if isinstance(value, str) and value in words else _not(value, one_of(words), at)
@@ -182,13 +183,38 @@ def _of_record(value: object, kind: inspect.StructType, at: str) -> str | None:
             continue
         if wrong := mismatch(value[key], field.type, _below(at, key)):
             return wrong
-    return None
+    foreign = value.keys() - {field.encode_name for field in kind.fields} if kind.forbid_unknown_fields else ()
+    return next((f"{at} has an unknown column {key!r}".lstrip() for key in value if key in foreign), None)
+
+
+def _of_range(value: object, kind: inspect.IntType, at: str) -> str | None:
+    """A number that has to fit into a column, or to count from 0."""
+    if not isinstance(value, int) or kind.ge is None or kind.le is None or kind.ge <= value <= kind.le:
+        return None
+    if kind.ge == 0 and value < 0:
+        return f"{at} is {value} and cannot be below 0"
+    return _not(value, f"an int{kind.le.bit_length() + 1}", at)
 
 
 def _of_rule(refusal: msgspec.ValidationError) -> str:
     """A rule between fields, which a record checks itself: its words, behind the path that msgspec adds to them."""
     said, _, at = str(refusal).partition(" - at `$")
     return f"{at.strip('.`')} {said}".lstrip()
+
+
+def one_of(words: Sequence[str]) -> str:
+    """ "a", "b" or "c", as JSON writes them."""
+    *most, last = [json.dumps(word) for word in words]
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def shown(value: object) -> str:
+    """A value as JSON writes it, cut short."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "too deeply nested"
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def _not(value: object, wanted: str, at: str) -> str:

@@ -6,8 +6,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from harness.evidence.documents import read_json, write_json
-from harness.evidence.parsing import MisfitError, converted
-from harness.evidence.shapes import shown
+from harness.evidence.parsing import MisfitError, converted, shown
 from harness.model.documents.record import Record, meaning
 from harness.model.documents.verdict_facts import VerdictFacts
 from harness.model.errors import BadEvidence
