@@ -12,9 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from harness.model.documents.steps import Step
@@ -77,7 +77,7 @@ def waits(given: Prepared) -> list[Waits]:
     return found
 
 
-def _stall(row: Any) -> Stall:
+def _stall(row: Row) -> Stall:
     return Stall((row["topic"], row["topic_id"], row["partition"]), row["from_ns"], row["to_ns"])
 
 

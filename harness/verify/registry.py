@@ -15,8 +15,8 @@ from harness.model.verdict import Doubt
 from harness.verify import checks
 from harness.verify.engine.case import Case
 from harness.verify.engine.inputs import Inputs
-from harness.verify.excuses.clauses import EXCUSES
-from harness.verify.promise import Check, Clause, Query, declare, parameters
+from harness.verify.excuses.clauses import Clause
+from harness.verify.promise import Check, Query, declare, parameters
 from harness.verify.promise import declared as declared
 
 log = logging.getLogger(__name__)
@@ -38,10 +38,10 @@ def clauses_of_checks(cases: Sequence[Case], failed: dict[str, str]) -> list[Cla
     for name, check in declared().items():
         try:
             own = [clause for n, case in enumerate(cases) for clause in check.excuses(n, case)]
-            if foreign := sorted({str(clause[1]) for clause in own} - {*map(str, check.reports)}):
-                raise ValueError(f"it excuses findings of the kind {foreign[0]}, which it does not report")
-            if any(len(clause) != 1 + len(EXCUSES) for clause in own):
+            if not all(isinstance(clause, Clause) for clause in own):
                 raise TypeError("its excuses are not rows that `clauses` makes")
+            if foreign := sorted({clause.kind for clause in own} - {*map(str, check.reports)}):
+                raise ValueError(f"it excuses findings of the kind {foreign[0]}, which it does not report")
             found += own
         except Exception as error:  # the findings of all checks are still valid without these excuses
             log.exception("the excuses of the check %s failed", name)

@@ -176,7 +176,10 @@ def contract_of(scenario: Scenario) -> Contract:
 
 
 def _change(step: Step) -> Change:
-    return Change(step=step.name, topic=str(step.args.get("topic", "")), config=dict(step.args.get("config") or {}))
+    config = step.args.get("config")
+    return Change(
+        step=step.name, topic=str(step.args.get("topic", "")), config=dict(config) if isinstance(config, dict) else {}
+    )
 
 
 def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicContract:
@@ -223,9 +226,15 @@ def _internal_contract(scenario: Scenario, name: str) -> InternalContract:
 
 def _elected_by_hand(scenario: Scenario, topic: str) -> bool:
     """Whether a step forces an unclean election on the topic, and the scenario permits it."""
-    on = [step.args.get("on") or () for step in scenario.steps if step.do == ELECT_UNCLEAN]
-    named = any(not places or topic in {place.rpartition("/")[0] for place in places} for places in on)
+    on = [step.args.get("on") for step in scenario.steps if step.do == ELECT_UNCLEAN]
+    named = any(not places or topic in topics_in(places) for places in on)
     return scenario.allowed_anomalies.unclean_election and named
+
+
+def topics_in(places: object) -> set[str]:
+    """The topics of an argument that names places: "plain/0", or a list of such texts."""
+    named = places if isinstance(places, list | tuple) else [places] if isinstance(places, str) else []
+    return {str(place).rpartition("/")[0] for place in named}
 
 
 def timestamp_type(kafka_name: str) -> TimestampType:

@@ -40,7 +40,8 @@ class TopicContract(Record, frozen=True, kw_only=True):
     segment_bytes: Annotated[int, meaning("segment.bytes")]
     compacted: Annotated[bool, meaning('cleanup.policy has "compact"')]
     timestamp_type: Annotated[
-        TimestampType, meaning("who sets timestamps: the producer (CreateTime) or the broker (LogAppendTime)")
+        TimestampType,
+        meaning("`create`: the producer sets timestamps (CreateTime); `append`: the broker (LogAppendTime)"),
     ]
     delete_records: Annotated[bool, meaning("the scenario deletes records on purpose")]
     flush_messages: Annotated[

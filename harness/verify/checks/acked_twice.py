@@ -88,7 +88,7 @@ CHECK: Final = Check(
     seen={
         (Kind.CONFLICTING, AckedTwice.PROVEN): lambda run: (
             f"it is missing, and another record was acknowledged at its offset, too; acknowledgements named the offset "
-            f"for up to {run['other_last']} records"
+            f"for up to {run.other_last} records"
         ),
     },
     queries={"acked_twice": acked_twice},

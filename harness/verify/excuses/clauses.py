@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -31,6 +31,25 @@ EXCUSES: Final[Columns] = {
 }
 
 
+class Clause(NamedTuple):
+    """One row of `EXCUSES`."""
+
+    bundle: int
+    kind: str
+    on_topic: str | None
+    on_topic_id: str | None
+    on_partition: int | None
+    by_producer: str | None
+    of_reader: str | None
+    from_offset: int
+    before_offset: int | None
+    since_ns: int
+    until_ns: int | None
+    took_ns: int
+    of_reason: str | None
+    why: str
+
+
 def holds(clause: Column) -> Column:
     """Whether a clause of EXCUSES covers a finding: True or False for every row."""
     acked = F.col("outcome") == Outcome.ACKED.value
@@ -56,7 +75,7 @@ def holds(clause: Column) -> Column:
     return F.coalesce(permitted, F.lit(False))
 
 
-def with_holding(rows: DataFrame, spark: SparkSession, table: Iterable[tuple[Any, ...]]) -> DataFrame:
+def with_holding(rows: DataFrame, spark: SparkSession, table: Iterable[Clause]) -> DataFrame:
     """Rows with `holding`: those rows of `EXCUSES` that cover the finding, as an array of structs."""
     given = frame(spark, EXCUSES, table)
     of_kind = given.groupBy(BUNDLE, "kind").agg(
@@ -80,10 +99,10 @@ def clauses(
     acked_ns: tuple[int, int] = (0, UNBOUNDED),
     took_ns: int = 0,
     reason: str | None = None,
-) -> Iterator[tuple[Any, ...]]:
+) -> Iterator[Clause]:
     """One row of `EXCUSES` for each kind; arguments that are left out match anything."""
     for kind in kinds:
-        yield (
+        yield Clause(
             number,
             kind.value,
             topic,

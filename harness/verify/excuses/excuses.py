@@ -7,7 +7,7 @@ does not permit excuses nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict
 
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
@@ -18,7 +18,7 @@ from harness.model.finding import Kind
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, frame
-from harness.verify.excuses.clauses import clauses, with_holding
+from harness.verify.excuses.clauses import Clause, clauses, with_holding
 from harness.verify.excuses.compaction import compacted_away
 from harness.verify.excuses.last_in_sync_replica import leads_empty, lost_tails
 from harness.verify.excuses.late_acks import late_acks
@@ -40,7 +40,6 @@ from harness.verify.excuses.retries import late_retries, retry_clauses
 from harness.verify.excuses.share_archived import archived
 from harness.verify.excuses.tier_metadata_lost import orphaned_clauses
 from harness.verify.excuses.tier_objects_deleted import deleted_clauses
-from harness.verify.promise import Clause
 
 # An unclean election replaces the end of a log, and with it what readers received from there (KIP-966).
 _OF_ELECTION: Final = (Kind.LOST, Kind.VANISHED, Kind.CONFLICTING, Kind.TORN_TRANSACTION)
@@ -114,7 +113,7 @@ def _within_exact_numbers(rows: DataFrame, given: Prepared) -> DataFrame:
     return counted.withColumn("excused_by", kept).drop("nth", "exact")
 
 
-def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def excuses_of(number: int, case: Case) -> Iterator[Clause]:
     """Rows of `EXCUSES` for one case."""
     yield from _of_elections(number, case)
     yield from _of_power(number, case)
@@ -133,12 +132,12 @@ def excuses_of(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
     yield from _of_leader_changes(number, case)
 
 
-def _of_elections(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _of_elections(number: int, case: Case) -> Iterator[Clause]:
     for election in permitted_elections(case):
         yield from _of_election(number, election, (0, election.sure_ns))
 
 
-def _of_election(number: int, election: PermittedElection, acked_ns: tuple[int, int]) -> Iterator[tuple[Any, ...]]:
+def _of_election(number: int, election: PermittedElection, acked_ns: tuple[int, int]) -> Iterator[Clause]:
     topic, partition, log_end = election.topic, election.partition, election.log_end
     why = (
         f"unclean election of {topic}/{partition} in epoch {election.epoch}, which the contract permits: "
@@ -149,7 +148,7 @@ def _of_election(number: int, election: PermittedElection, acked_ns: tuple[int, 
     yield from clauses(number, _OF_MOVED, why, **place, acked_ns=acked_ns)
 
 
-def _late(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _late(number: int, case: Case) -> Iterator[Clause]:
     """Rows of `EXCUSES` for acknowledgements after an election, which may be those of a deposed leader.
 
     Where the exact number of losses is known, every loss must be certain.
@@ -176,7 +175,7 @@ def lost_marker(case: Case, topic: str, partition: int, began: int) -> str | Non
     return None
 
 
-def _of_last_replicas(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _of_last_replicas(number: int, case: Case) -> Iterator[Clause]:
     for lost in lost_tails(case):
         why = (
             f"broker {lost.broker}, the last in-sync replica of {lost.topic}/{lost.partition}, returned with a log "
@@ -196,7 +195,7 @@ def _of_last_replicas(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
         yield from clauses(number, _OF_MOVED, why, topic=lost.topic, partition=lost.partition, acked_ns=acked_ns)
 
 
-def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _of_readers(number: int, case: Case) -> Iterator[Clause]:
     """Records that an application skipped because it commits before it processes. The records are in the log."""
     for event, _ in case.events(ReaderDied):
         for reader in case.contract.readers.values():
@@ -213,7 +212,7 @@ def _of_readers(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
                 )
 
 
-def _of_only_disks(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _of_only_disks(number: int, case: Case) -> Iterator[Clause]:
     """A partition is lost with the only disk that has it, or with the disk of the last in-sync replica: where one
     in-sync replica was enough, it leads again when it returns, and the others truncate their logs to its empty one."""
     for event, _ in case.events(OnlyDiskLost):
@@ -237,7 +236,7 @@ def _of_only_disks(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def _of_processors(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _of_processors(number: int, case: Case) -> Iterator[Clause]:
     """Records that an application processed twice or never because it does not commit its offsets in its output's
     transactions: those in progress when a step killed it, and any while brokers failed."""
     disturbed = any(
@@ -262,7 +261,7 @@ def _of_processors(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
                 )
 
 
-def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _of_power(number: int, case: Case) -> Iterator[Clause]:
     for out in outages(case):
         why = (
             f"power loss of brokers {', '.join(map(str, out.brokers))}, all in-sync replicas of "
@@ -282,12 +281,12 @@ def _of_power(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
         yield from clauses(number, _OF_MOVED, why, topic=out.topic, partition=out.partition, acked_ns=acked_ns)
 
 
-def _of_leader_changes(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _of_leader_changes(number: int, case: Case) -> Iterator[Clause]:
     for new in new_leaders(case):
         yield from _of_new_leader(number, case, new, (0, new.sure_ns))
 
 
-def _of_new_leader(number: int, case: Case, new: NewLeader, acked_ns: tuple[int, int]) -> Iterator[tuple[Any, ...]]:
+def _of_new_leader(number: int, case: Case, new: NewLeader, acked_ns: tuple[int, int]) -> Iterator[Clause]:
     for name in acks_one(case):
         if new.epoch is None:
             why = f"acks=1 (producer {name}): the leader changed, and the start offset of the next one is unknown"

@@ -15,7 +15,6 @@ After the deposed leader learned of the election, a missing record condemns (`Le
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -25,12 +24,12 @@ from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import LEADER_UNKNOWN
 from harness.verify.engine.tables import BUNDLE, PLACE
-from harness.verify.excuses.clauses import with_holding
+from harness.verify.excuses.clauses import Clause, with_holding
 
 _AT = [*PLACE, "offset", "stream", "seq"]
 
 
-def late_acks(rows: DataFrame, given: Prepared, late: Sequence[tuple[Any, ...]]) -> DataFrame:
+def late_acks(rows: DataFrame, given: Prepared, late: Sequence[Clause]) -> DataFrame:
     """Rows with `excused_by` set where a deposed leader acknowledged the record, and with the kind LEADER_UNKNOWN where
     that is unknown. late: rows of `EXCUSES` for acknowledgements after an election."""
     if not late:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -72,13 +72,25 @@ def offsets_excused(rows: DataFrame, given: Prepared) -> DataFrame:
     return joined.withColumns({"excused_by": F.coalesce("excused_by", why), "kind": kind}).drop("clauses")
 
 
-def _clauses(case: Case) -> Iterator[tuple[Any, ...]]:
+class _Span(NamedTuple):
+    """When a group may report an older offset, or none: one row of `_CLAUSES`, without the bundle."""
+
+    group: str
+    reasons: str  # of findings, with a comma between them
+    from_ns: int
+    sure_ns: int
+    late_ns: int
+    kept_ns: int
+    why: str
+
+
+def _clauses(case: Case) -> Iterator[_Span]:
     if case.contract.offsets is not None:
         yield from _of_elections(case, case.contract.offsets)
         yield from _of_expiry(case, case.contract.offsets)
 
 
-def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
+def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[_Span]:
     for change in unclean_elections(case, OFFSETS):
         partition, epoch = change.partition, change.leader_epoch
         if not (offsets.unclean_election or in_force(case, OFFSETS, _UNCLEAN, "true", change.at_ns)):
@@ -91,10 +103,10 @@ def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, .
         )
         for group in groups_reported(case):
             if offsets_partition(group, offsets.partitions) == partition:
-                yield group, ",".join(_BACK), change.since_ns, change.sure_ns, change.late_ns, kept_ns, why
+                yield _Span(group, ",".join(_BACK), change.since_ns, change.sure_ns, change.late_ns, kept_ns, why)
 
 
-def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
+def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[_Span]:
     """Groups without members for longer than offsets.retention.minutes (KIP-211). All offsets of an empty group
     expire together; those of a group with members stay, however old they are."""
     for event, _ in case.events(GroupAway):
@@ -104,18 +116,18 @@ def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]
                 f"{OFFSETS_RETENTION}={offsets.retention_minutes}: group {event.group} had no members for "
                 f"{(event.to_ns - event.left_ns) / 1e9:.0f} s, so its committed offsets expired (KIP-211)"
             )
-            yield event.group, "gone", due_ns, event.left_ns, event.left_ns, 0, why
+            yield _Span(event.group, "gone", due_ns, event.left_ns, event.left_ns, 0, why)
 
 
 def may_be_gone(case: Case, group: str, *, reported_ns: int, done_ns: int, first_ns: int) -> bool:
     """Whether a group may have had no offset. done_ns: of its last commit; first_ns: of its first."""
     return any(
-        of_group == group
-        and "gone" in reasons.split(",")
-        and reported_ns >= from_ns
-        and done_ns <= sure_ns
-        and first_ns > kept_ns
-        for of_group, reasons, from_ns, sure_ns, _, kept_ns, _ in _clauses(case)
+        span.group == group
+        and "gone" in span.reasons.split(",")
+        and reported_ns >= span.from_ns
+        and done_ns <= span.sure_ns
+        and first_ns > span.kept_ns
+        for span in _clauses(case)
     )
 
 

@@ -9,7 +9,7 @@ records below it had been received by the group.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import functions as F
 
@@ -21,7 +21,7 @@ from harness.model.schemas import Columns
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, frame
-from harness.verify.excuses.clauses import clauses
+from harness.verify.excuses.clauses import Clause, clauses
 from harness.verify.excuses.offset_loss import may_be_gone, skipped_by_reset
 
 _RESETS: Final[Columns] = {
@@ -44,7 +44,7 @@ class _Commits:
     first_ns: int
 
 
-def reset_clauses(given: Prepared) -> list[tuple[Any, ...]]:
+def reset_clauses(given: Prepared) -> list[Clause]:
     """Rows of `EXCUSES` for the records that existed when a member started at the end, and no others."""
     resets = [
         (n, reader, row, why)
@@ -55,7 +55,7 @@ def reset_clauses(given: Prepared) -> list[tuple[Any, ...]]:
     if not resets:
         return []
     commits = _committed(given, [(n, row) for n, _, row, _ in resets])
-    found: list[tuple[Any, ...]] = []
+    found: list[Clause] = []
     for nth, (n, reader, row, why) in enumerate(resets):
         last = commits.get(nth)
         if row.committed is None and last is not None and not _may_be_gone(given.cases[n], row, last):

@@ -9,7 +9,7 @@ documentation of `retries`, `enable.idempotence` and `max.in.flight.requests.per
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -21,7 +21,7 @@ from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE, UNBOUNDED, frame
-from harness.verify.excuses.clauses import clauses
+from harness.verify.excuses.clauses import Clause, clauses
 
 _NS: Final = 10**9
 # How long after its end clients may feel a fault: a delivery timeout, and the time that a client needs to reconnect.
@@ -30,7 +30,7 @@ _AFTERMATH_NS: Final = 30 * _NS
 _UNANSWERED_NS: Final = _NS
 
 
-def retry_clauses(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def retry_clauses(number: int, case: Case) -> Iterator[Clause]:
     """Rows of `EXCUSES` for each producer of a case that retries without idempotence."""
     times = list(_disturbed(case))
     for name, producer in case.contract.producers.items():

@@ -7,7 +7,7 @@ segments that the step deleted, and no other record.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from msgspec.structs import replace
 from pyspark.sql import DataFrame
@@ -20,15 +20,15 @@ from harness.verify.checks.tier_seam import ABSENT, name_of, uncovered
 from harness.verify.checks.tier_state import Partition, Segment, Tier, last_look, lineage_of, tiers_of
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import PLACE, frame
-from harness.verify.excuses.clauses import clauses
+from harness.verify.engine.tables import PLACE, Values, frame
+from harness.verify.excuses.clauses import Clause, clauses
 from harness.verify.excuses.tier_metadata_lost import Orphaned
 
 _RECORDS: Final = (Kind.LOST, Kind.VANISHED)
 _FAILED: Final = "UNKNOWN_SERVER_ERROR"
 
 
-def deleted_clauses(given: Prepared) -> list[tuple[Any, ...]]:
+def deleted_clauses(given: Prepared) -> list[Clause]:
     """Rows of `EXCUSES` for such records."""
     if not any(list(_events(case)) for case in given.cases):
         return []
@@ -85,7 +85,7 @@ def deleted(case: Case, tier: Tier) -> Iterator[Orphaned]:
                 yield Orphaned(place, low, high, event.at_ns, _why(event, step))
 
 
-def _unanswerable_times(case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
+def _unanswerable_times(case: Case, tier: Tier) -> Iterator[Values]:
     """Place, and the limits of the times that have their first record in a deleted copy."""
     for span in deleted(case, tier):
         finished = [s for s in tier.partitions[span.place].segments.values() if s.finished_ms is not None]
@@ -118,12 +118,12 @@ def _absence_excused(finding: Finding, why: Mapping[tuple[str, int, str], str]) 
 
 def _lost_ranges(segment: Segment, partition: Partition, event: ObjectsDeleted) -> Iterator[tuple[int, int]]:
     """Ranges [low, high) of one deleted copy that nothing else has."""
-    lineages = {lineage_of(row["epochs"]) for row in last_look(partition.replicas)}
+    lineages = {lineage_of(row.epochs) for row in last_look(partition.replicas)}
     if segment.base_offset is None or segment.finished_ms is None or _log_exists(segment, partition):
         return
     if not lineages or () in lineages:
         return  # which offsets that replica shares with a copy is unknown
-    begins = min(row["local_log_start"] for row in last_look(partition.replicas))
+    begins = min(row.local_log_start for row in last_look(partition.replicas))
     low = max(segment.base_offset, event.base_offset)
     high = min(segment.end_offset or 0, event.last_offset) + 1
     others = [s for s in partition.segments.values() if s.copied and _log_exists(s, partition)]
@@ -135,4 +135,4 @@ def _lost_ranges(segment: Segment, partition: Partition, event: ObjectsDeleted) 
 
 def _log_exists(segment: Segment, partition: Partition) -> bool:
     """Whether the log object of a copy exists at the end."""
-    return any(row["kind"] == "log" for row in last_look(partition.objects.get(segment.id, [])))
+    return any(row.kind == "log" for row in last_look(partition.objects.get(segment.id, [])))
