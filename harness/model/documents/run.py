@@ -33,7 +33,7 @@ class Settled(Record, frozen=True, kw_only=True):
 
     ok: Annotated[bool | None, meaning("whether it ended in time")] = None
     waited_s: Annotated[int | float | None, meaning("how long it took")] = None
-    last_seen: Annotated[str | None, meaning("for people")] = None
+    last_seen: Annotated[str, meaning("for people")] = ""
 
 
 class Recovered(Settled, frozen=True, kw_only=True):
