@@ -147,7 +147,7 @@ def settings_of(configuration: str) -> tuple[str, ...]:
 def _head(run: Mapping[str, Any]) -> tuple[str, str]:
     only = f" --only {','.join(run['only'])}" if run.get("only") else ""
     command = f"durability contracts --kafka {run['release']}{only} --seed {run['seed']}"
-    ran = backends_and_duration(run)
+    ran = backends_and_duration(run.get("backends") or (), run.get("took_s"))
     return f"Kafka {run['release']}, played on {run['day']}{f'{ran},' if ran else ''} by", command
 
 

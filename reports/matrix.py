@@ -147,8 +147,9 @@ def _linked(source: str) -> str:
 def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise BadInput(f"{path} does not exist or is not a file; `durability contracts` writes contracts.json")
-    matrix: dict[str, Any] = read_json(path)
-    cells = matrix.get("cells") if isinstance(matrix, dict) else None
+    content = read_json(path)
+    matrix: dict[str, Any] = content if isinstance(content, dict) else {}
+    cells = matrix.get("cells")
     if not isinstance(cells, list) or not {"release", "day", "seed"} <= matrix.keys():
         raise BadInput(f"{path} is not a matrix of contracts; give a contracts.json that `durability contracts` wrote")
     if (version := matrix.get("format_version")) != MATRIX_VERSION:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from harness.evidence.documents import plain
 from harness.evidence.verdicts import VERDICT
 from harness.model.verdict import Status, Verdict
 from reports.junit import story
@@ -38,7 +39,7 @@ def attach(verdict: Verdict, bundle: Path) -> None:
         import allure
     except ModuleNotFoundError:
         return
-    content = json.dumps(verdict.as_dict(), indent=1)
+    content = json.dumps(plain(verdict), indent=1)
     allure.attach(content, name=VERDICT, attachment_type=allure.attachment_type.JSON)
     kept = f"{verdict.durable:,} of {verdict.promised:,} promised records durable"
     head = f"{verdict.scenario}: {verdict.status.name}, {kept}"

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from harness.evidence.gate import GateSummary, ScenarioResult
 from harness.model.bound import loss_bound
+from harness.model.documents.manifest import NamedRelease
+from harness.model.documents.verdict_facts import LongestStall, ReadBack, ReadFromTier
 from harness.model.finding import ADMIN_KINDS, Finding
 from harness.model.verdict import Score, Status, Verdict, overall
 from reports.terminal import Line
@@ -52,21 +54,19 @@ def _covered_by_none(verdicts: Sequence[Verdict]) -> list[str]:
 
 def release_name(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:
     """The name of the release, such as "Kafka 4.3.1 (commit 1234abcd)", as far as it is known."""
-    release: Mapping[str, Any] = summary.release
-    if not release:
-        release = next((v.facts["release"] for v in verdicts.values() if v.facts.get("release")), {})
-    return _named(release)
+    reported = (verdict.facts.release for verdict in verdicts.values())
+    known = (release for release in (summary.release, *reported) if release is not None and release != NamedRelease())
+    return _named(next(known, NamedRelease()))
 
 
-def _named(release: Mapping[str, Any]) -> str:
-    commit = release.get("commit")
-    known = commit if commit not in (None, "", "unknown") else None
-    return f"Kafka {release.get('version', 'of unknown version')}" + (f" (commit {known})" if known else "")
+def _named(release: NamedRelease) -> str:
+    known = release.commit if release.commit not in (None, "", "unknown") else None
+    return f"Kafka {release.version or 'of unknown version'}" + (f" (commit {known})" if known else "")
 
 
 def began_lines(verdict: Verdict) -> list[Line]:
     """Names the release that nodes ran before an upgrade; no line without an upgrade."""
-    began = verdict.facts.get("starts_on")
+    began = verdict.facts.starts_on
     return [(f"  upgraded from {_named(began)}", "dim")] if began else []
 
 
@@ -92,7 +92,7 @@ def _headline(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Ma
 
 def _plugins(verdicts: Mapping[str, Verdict]) -> list[Line]:
     """Names the plugins that judged with checks of their own."""
-    known = {plugin["name"]: plugin["checks"] for v in verdicts.values() for plugin in v.facts.get("plugins") or ()}
+    known = {plugin.name: plugin.checks for v in verdicts.values() for plugin in v.facts.plugins}
     judged = [f"{name} ({', '.join(checks)})" for name, checks in sorted(known.items()) if checks]
     return [(f"  judged by plugins, too: {', '.join(judged)}", "")] if judged else []
 
@@ -106,7 +106,9 @@ def _word(summary: GateSummary) -> str:
         return summary.subset or f"PASS of all {asked} scenarios"
     if summary.lacking and came and all(r.status is Status.PASS for r in summary.results):
         return f"INCONCLUSIVE: {came} of {asked} scenarios PASS, {len(summary.lacking)} without a verdict"
-    so = sum(r.status is summary.status or (r.status is None and summary.status < Status.FAIL) for r in summary.results)
+    so = sum(
+        r.status is summary.status or (r.status is None and summary.status is not Status.FAIL) for r in summary.results
+    )
     return f"{summary.status.name} in {so} of {came} scenarios" + (f" that ran, of {asked}" if came < asked else "")
 
 
@@ -132,33 +134,30 @@ def _meaning(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:
         if lacking and summary.results and not doubtful:
             return "No broken promise was found, but some scenarios have no verdict; --without NAME leaves one out."
         return f"No broken promise was found, but the run proved too little in: {doubtful or 'nothing ran'}."
-    return _read_back([v.facts.get("read_back") for v in verdicts.values()])
+    return _read_back([v.facts.read_back for v in verdicts.values()])
 
 
-def _read_back(reads: Sequence[Mapping[str, int | None] | None]) -> str:
+def _read_back(reads: Sequence[ReadBack | None]) -> str:
     """The claim of a PASS about records, and the number of copies for which it holds."""
     read = "Every promised record was read back{}: once, in order and unchanged."
-    if not reads or not all(reads):  # verdicts of an earlier harness do not say what was read
+    known = [one for one in reads if one is not None]
+    if not known or len(known) < len(reads):  # verdicts of an earlier harness do not say what was read
         return read.format("")
-    partitions, done, there = (_sum(reads, figure) for figure in ("partitions", "copies_read", "copies"))
-    if there is not None and done is not None and done >= there:
+    partitions, done = sum(one.partitions for one in known), sum(one.copies_read for one in known)
+    copies = [one.copies for one in known if one.copies is not None]
+    there = sum(copies) if len(copies) == len(known) else None
+    if there is not None and done >= there:
         return f"{read.format(' from every copy')} {there:,} copies of {partitions:,} partitions were read."
     if there is None:
         return f"{read.format('')} {done:,} copies were read; no broker reported how many there are."
     return f"{read.format('')} {done:,} of {there:,} copies were read; nothing is known about the others."
 
 
-def _sum(reads: Sequence[Mapping[str, int | None] | None], figure: str) -> int | None:
-    """A figure over all verdicts; None if one of them does not know it."""
-    figures = [read[figure] for read in reads if read]
-    return None if None in figures else sum(one for one in figures if one is not None)
-
-
 def _deleted(verdicts: Mapping[str, Verdict]) -> list[Line]:
     """How many acknowledged records were deleted as configured or requested, and so were not read back."""
     found: Counter[str] = Counter()
     for verdict in verdicts.values():
-        found.update(verdict.facts.get("deleted_by") or {})
+        found.update(verdict.facts.deleted_by)
     if not found:
         return []
     by = ", ".join(f"{records:,} by {setting}" for setting, records in sorted(found.items()))
@@ -166,7 +165,7 @@ def _deleted(verdicts: Mapping[str, Verdict]) -> list[Line]:
 
 
 def _worst_first(result: ScenarioResult) -> int:
-    return -Status.INCONCLUSIVE if result.status is None else -result.status
+    return -(result.status or Status.INCONCLUSIVE).severity
 
 
 def _scenario(result: ScenarioResult, verdict: Verdict | None, evidence: Path) -> list[Line]:
@@ -247,7 +246,7 @@ def _clock(at_ns: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}.{rest_ns // 1_000_000:03d}"
 
 
-def _score(verdicts: Sequence[Verdict] | Any) -> list[Line]:
+def _score(verdicts: Collection[Verdict]) -> list[Line]:
     scores = [v.score for v in verdicts if v.score is not None]
     if not scores:
         return []
@@ -261,7 +260,7 @@ def _score(verdicts: Sequence[Verdict] | Any) -> list[Line]:
         (_episodes(losses, episodes, sum(s.lost_without_fault for s in scores)), "bold"),
         (f"  descriptive: {_share(kept, promised, 'promised')} durable; raw {_share(durable, acked, 'acked')}", "dim"),
         *_operations(scores),
-        *_tier([v.facts.get("read_from_tier") for v in verdicts]),
+        *_tier([v.facts.read_from_tier for v in verdicts]),
     ]
 
 
@@ -287,48 +286,48 @@ def _operations(scores: Sequence[Score]) -> list[Line]:
     return [(f"  {last}; {acked:,} were acknowledged", "dim")]
 
 
-def _tier(figures: Sequence[dict[str, int] | None]) -> list[Line]:
+def _tier(figures: Sequence[ReadFromTier | None]) -> list[Line]:
     """How much was read from the remote tier, in scenarios that have one."""
     reported = [figure for figure in figures if figure]
     if not reported:
         return []
-    far, read = (sum(figure[name] for figure in reported) for name in ("records", "of"))
+    far, read = sum(figure.records for figure in reported), sum(figure.of for figure in reported)
     return [(f"  {far:,} of {read:,} records read back from tiered topics came from the remote tier", "dim")]
 
 
 def _availability(verdicts: Mapping[str, Verdict]) -> list[Line]:
     """The longest stalls and their faults. Latencies only for a single scenario: percentiles cannot be added up."""
-    reported = {name: v.facts["availability"] for name, v in verdicts.items() if v.facts.get("availability")}
-    stalls = {name: figures["longest_stall"] for name, figures in reported.items() if figures["longest_stall"]}
+    reported = {name: v.facts.availability for name, v in verdicts.items() if v.facts.availability}
+    stalls = {name: figures.longest_stall for name, figures in reported.items() if figures.longest_stall}
     lines: list[Line] = []
     if len(reported) == 1:
         (figures,) = reported.values()
-        for what, took in (("acks", figures["ack_ms"]), ("live reads", figures.get("read_ms"))):
-            by_window = [f"{w} {of['p50']:,.0f}/{of['p99']:,.0f} ms" for w, of in (took or {}).items()]
+        for what, took in (("acks", figures.ack_ms), ("live reads", figures.read_ms)):
+            by_window = [f"{w} {of.p50:,.0f}/{of.p99:,.0f} ms" for w, of in took.items()]
             if by_window:
                 lines.append((f"  {what} took p50/p99: {', '.join(by_window)}", "dim"))
-        behind = [f"{seconds:.1f} s ({fault})" for fault, seconds in figures.get("tier_caught_up_s", {}).items()]
+        behind = [f"{seconds:.1f} s ({fault})" for fault, seconds in figures.tier_caught_up_s.items()]
         if behind:
             lines.append((f"  the remote tier caught up after healing within: {', '.join(behind)}", "dim"))
-    worst = sorted(stalls.items(), key=lambda stall: -stall[1]["s"])[:STALLS_SHOWN]
+    worst = sorted(stalls.items(), key=lambda stall: -stall[1].s)[:STALLS_SHOWN]
     if worst:
         named = ", ".join(
-            f"{stall['s']:.1f} s {stall['place']}"
+            f"{stall.s:.1f} s {stall.place}"
             + (f" in {name}" if len(reported) > 1 else "")
-            + (f" ({_during(stall)})" if stall["fault"] else "")
+            + (f" ({_during(stall)})" if stall.fault else "")
             for name, stall in worst
         )
         lines.append((f"  longest without acks: {named}", "dim"))
     return lines
 
 
-def _during(stall: Mapping[str, Any]) -> str:
+def _during(stall: LongestStall) -> str:
     """The fault that a stall is attributed to, and the other faults that were active."""
-    others = stall.get("also_open")
+    others = stall.also_open
     return (
-        f"{stall['fault']}, while {' and '.join(others)} {'were' if len(others) > 1 else 'was'} active"
+        f"{stall.fault}, while {' and '.join(others)} {'were' if len(others) > 1 else 'was'} active"
         if others
-        else str(stall["fault"])
+        else str(stall.fault)
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 import click
 
 from harness.model.contract.configuration import ACKS, AS_RETENTION, COMMITS, ISOLATIONS, RESETS
-from harness.model.contract.contract import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT
+from harness.model.contract.kafka_defaults import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT
 from harness.model.scenario.scenario import RETRIES_MAX
 
 F = TypeVar("F", bound=Callable[..., Any])

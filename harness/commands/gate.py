@@ -5,12 +5,14 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from random import Random
 from typing import Final
+
+from msgspec.structs import replace
 
 from harness.clusters import Releases
 from harness.commands.attempts import Attempts, drive_all, result_of
@@ -28,6 +30,7 @@ from harness.commands.verify import check_judge, judge_each
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.kafka.release.release import Release
 from harness.model.contract.contract import contract_of
+from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadInput
 from harness.model.plugin import active
 from harness.model.scenario import tier_rules
@@ -92,14 +95,14 @@ def _task(one: Selected, choice: Choice, releases: Releases, options: GateOption
             "backend": one.backend,
             "limits": asdict(options.limits),
             **({"tier_storage": options.tier_storage.class_name} if options.tier_storage else {}),
-            **({"plugins": [plugin.as_dict() for plugin in active()]} if active() else {}),
+            **({"plugins": [plugin.used for plugin in active()]} if active() else {}),
             "versions": {"python": platform.python_version(), **{name: version(name) for name in VERSIONED}},
         },
     )
 
 
-def _reported(release: Release) -> dict[str, str]:
-    return {"version": release.version, "commit": release.commit, "source": release.source}
+def _reported(release: Release) -> NamedRelease:
+    return NamedRelease(version=release.version, commit=release.commit, source=release.source)
 
 
 def _summary(choice: Choice, selection: Selection, release: Release, options: GateOptions) -> GateSummary:

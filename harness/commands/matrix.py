@@ -6,7 +6,7 @@ topic is read from the verdict of the run and compared with the promise for its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +22,7 @@ from harness.evidence.gate import MATRIX, MATRIX_VERSION
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.contract.effects import Effect, Event, Promise, reported
 from harness.model.contract.promises import promises
+from harness.model.documents.verdict_facts import Availability, ByPlace, VerdictFacts
 from harness.model.errors import BadInput
 from harness.model.excuse import COMPACTION, SHARE_ARCHIVED, TIER_METADATA_LOST, TIER_OBJECTS_DELETED
 from harness.model.exits import Exit, worst
@@ -44,11 +45,22 @@ _SEEN: Final[Mapping[FindingKind, Effect]] = {
     Kind.UNAVAILABLE: Effect.UNAVAILABLE,
 }
 # Figures of a verdict, by partition, that show an effect without a finding.
-_COUNTED: Final[Mapping[str, Effect]] = {
-    "redelivered": Effect.DUPLICATED,
-    "shown_undecided": Effect.SHOWN,
-    "returned": Effect.RETURNED,
-    "deleted": Effect.DELETED,
+_COUNTED: Final[Mapping[Effect, Callable[[VerdictFacts], ByPlace]]] = {
+    Effect.DUPLICATED: lambda facts: facts.redelivered,
+    Effect.SHOWN: lambda facts: facts.shown_undecided,
+    Effect.RETURNED: lambda facts: facts.returned,
+    Effect.DELETED: lambda facts: facts.deleted,
+}
+_UNANSWERED: Final[Mapping[Effect, Callable[[VerdictFacts], ByPlace]]] = {
+    Effect.UNKNOWN: lambda facts: facts.unknown_outcomes
+}
+_OF_LATE_READERS: Final[Mapping[Effect, Callable[[VerdictFacts], ByPlace]]] = {
+    Effect.DELETED: lambda facts: facts.missed
+}
+_OF_RESETS: Final[Mapping[Effect, Callable[[VerdictFacts], ByPlace]]] = {
+    Effect.DUPLICATED: lambda facts: facts.redelivered,
+    **_OF_LATE_READERS,
+    Effect.STOPPED: lambda facts: facts.stopped,
 }
 
 
@@ -114,7 +126,7 @@ class Played:
     @classmethod
     def now(cls, result: GateResult) -> Played:
         """The run that has just ended."""
-        release = str(result.summary.release.get("version"))
+        release = str(result.summary.release.version)
         summary = result.summary
         return cls(
             release=release,
@@ -179,7 +191,7 @@ def exit_of(result: GateResult, cells: Sequence[Cell]) -> Exit:
 def cells_of(result: GateResult) -> Iterator[Cell]:
     """A cell of each topic of each column, also of those that nothing on this machine could play."""
     every = matrix_scenarios()
-    version = str(result.summary.release.get("version"))
+    version = str(result.summary.release.version)
     for name in result.summary.not_run:
         yield from _cells(every[name], None, version)
     for one in result.summary.results:
@@ -251,13 +263,13 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
                 finding.kind in _SEEN and effect not in (Effect.DELETED, Effect.LOST)
             )
             seen[effect] = seen.get(effect, 0) + (finding.count if counts else 0)
-    figures = {**_COUNTED, **({"unknown_outcomes": Effect.UNKNOWN} if Effect.UNKNOWN in promise.effects else {})}
+    figures = {**_COUNTED, **(_UNANSWERED if Effect.UNKNOWN in promise.effects else {})}
     if promise.event.name in OF_RESETS:
-        figures = {"redelivered": Effect.DUPLICATED, "missed": Effect.DELETED, "stopped": Effect.STOPPED}
+        figures = {**_OF_RESETS}
     if promise.event.name in OF_LATE_READERS:
-        figures = {"missed": Effect.DELETED}
-    for figure, effect in figures.items():
-        for place, count in verdict.facts.get(figure, {}).items():
+        figures = {**_OF_LATE_READERS}
+    for effect, figure in figures.items():
+        for place, count in figure(verdict.facts).items():
             if place.rpartition("/")[0] == topic:
                 seen[effect] = seen.get(effect, 0) + count
     if open_s and silent_s >= UNAVAILABLE_SHARE * open_s:
@@ -280,8 +292,9 @@ def _silent_s(verdict: Verdict, matrix: Matrix, topic: str) -> float:
 
     For events about offsets: the longest time without a commit of its group.
     """
-    what = "without_commits_s" if matrix.at(topic) in OF_OFFSETS else "without_acks_s"
-    silent: Mapping[str, float] = verdict.facts["availability"].get(what, {}).get(matrix.fault, {})
+    known = verdict.facts.availability or Availability()
+    by_fault = known.without_commits_s if matrix.at(topic) in OF_OFFSETS else known.without_acks_s
+    silent = by_fault.get(matrix.fault, {})
     return max((s for place, s in silent.items() if place.rpartition("/")[0] == topic), default=0.0)
 
 

@@ -12,11 +12,12 @@ from harness.model.contract.contract import (
     ID_FORGOTTEN,
     PRODUCER_EXPIRATION,
     READER_AWAY,
-    Contract,
     contract_of,
     has_epoch_each,
+    topics_in,
 )
 from harness.model.contract.internal_topics import TIER_METADATA
+from harness.model.documents.contract import Contract
 from harness.model.scenario.scenario import SHARE, STREAMS, WAIT_COMPACTED, Producer, Reader, Scenario
 from harness.model.scenario.tier_rules import LOCAL_RETENTION
 from harness.model.version import numbers_of
@@ -137,7 +138,7 @@ def _expired(scenario: Scenario) -> set[str]:
 def _compacted(scenario: Scenario) -> set[str]:
     """Topics that are read after compaction; others are read within min.compaction.lag.ms."""
     waits = [step.args["on"] for step in scenario.steps if step.do == WAIT_COMPACTED]
-    return {place.partition("/")[0] for places in waits for place in ([places] if isinstance(places, str) else places)}
+    return {topic for places in waits for topic in topics_in(places)}
 
 
 def settings_at(event: str, scenario: Scenario, topic: TopicSettings) -> TopicSettings:

@@ -116,7 +116,7 @@ def _played(result: GateResult, known: Regression, *, bad: bool) -> Played:
         code = Exit.PASS if code is Exit.FAIL and set(known.expect) <= set(kinds) else Exit.INCONCLUSIVE
     (one,) = result.summary.results
     return Played(
-        release=str(result.summary.release.get("version")),
+        release=str(result.summary.release.version),
         bad=bad,
         status=one.status.name if one.status is not None else None,
         kinds=kinds,

@@ -7,10 +7,13 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+from msgspec import structs
 
 from harness.commands.tracebacks import first_line, save_traceback
 from harness.evidence import Bundle
+from harness.evidence.documents import plain
 from harness.evidence.gate import (
     GATE,
     GateSummary,
@@ -69,15 +72,15 @@ class Judged:
         refused, crashed = (Exit.USAGE for _ in self.each.refused), (Exit.HARNESS for _ in self.each.crashed)
         return worst([self.summary.exit, *refused, *crashed])
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """The verdict on the one bundle; else that on each and on all, which is no PASS while a bundle has none."""
-        verdicts = {bundle.name: verdict.as_dict() for bundle, verdict in self.each.verdicts.items()}
+        verdicts = {bundle.name: plain(verdict) for bundle, verdict in self.each.verdicts.items()}
         if self.single:
             return next(iter(verdicts.values()))
         without = self.each.without_verdict
         whole = overall([self.summary.status, *(Status.INCONCLUSIVE for _ in without)])
         return {
-            **self.summary.as_dict(),
+            **plain(self.summary.document),
             "verdict": whole.name,
             "verdicts": verdicts,
             "refused": {bundle.name: sentence for bundle, sentence in self.each.refused.items()},
@@ -227,4 +230,4 @@ def _summary(evidence: Path, each: BatchVerdicts) -> GateSummary:
     without = each.without_verdict
     # An earlier FAIL stands. An earlier PASS proves nothing any more.
     kept = [r for r in whole.results if r.bundle not in without or r.status is Status.FAIL]
-    return replace(whole, results=tuple(kept))
+    return structs.replace(whole, results=tuple(kept))

@@ -27,6 +27,7 @@ from harness.evidence.values import (
     words_in,
 )
 from harness.model.contract.contract import SENTINEL
+from harness.model.documents.manifest import Manifest
 from harness.model.errors import BadEvidence
 from harness.model.history.history import History
 from harness.model.schemas import FORMAT_VERSION, OPTIONAL_COLUMNS, TABLES
@@ -41,7 +42,7 @@ class Bundle:
     def __init__(
         self,
         path: Path,
-        manifest: dict[str, Any],
+        manifest: Manifest,
         documents: Documents,
         *,
         sealed: bool,
@@ -83,7 +84,7 @@ class Bundle:
         check_tables(path)
         # The harness writes sound parts, and the digests show that they are unchanged. Other programs may have sealed
         # parts that cannot be read.
-        check_parts(path, documents, whole=manifest.get("sealed_by") != "harness")
+        check_parts(path, documents, whole=not manifest.by_harness)
         return cls(path, manifest, documents, sealed=sealed, history=history_in(path))
 
     def table_files(self, name: str) -> list[Path]:
@@ -108,8 +109,8 @@ def _by_hand(path: Path) -> bool:
     return any(not ignored(lines.name) for table in tables for lines in table.glob("*.jsonl"))
 
 
-def _unsealed_manifest() -> dict[str, Any]:
-    return {"format_version": FORMAT_VERSION, "sealed_by": None, "files": {}}
+def _unsealed_manifest() -> Manifest:
+    return Manifest(format_version=FORMAT_VERSION, files={})
 
 
 def _parts(path: Path, table: str) -> list[Path]:
@@ -133,7 +134,7 @@ def check_promised(file: Path, table: str, documents: Documents, *, source: Path
 
     `source`: the file that the user knows, if the part was made of it.
     """
-    contract = documents.contract
+    contract = documents.run.contract
     known = {"topic": contract.topics.keys(), "producer": {*contract.producers, SENTINEL}}
     for column in _PROMISED.get(table, ()):
         if strange := _names(file, column) - known[column]:

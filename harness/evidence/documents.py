@@ -8,13 +8,14 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from harness.model.documents.record import Record
 from harness.model.errors import BadEvidence
+from harness.model.finding import OwnKind
 from harness.model.user_files import DOCUMENT_MAX, read_text
 
 SOURCE_AGAIN: Final = "copy the bundle from its source again"
@@ -37,7 +38,13 @@ def write_json(path: Path, content: object) -> None:
         raise
 
 
-def read_json(path: Path) -> Any:
+def plain(record: Record) -> dict[str, object]:
+    """A record in plain JSON types."""
+    fields: dict[str, object] = msgspec.to_builtins(record, enc_hook=_json_default)
+    return fields
+
+
+def read_json(path: Path) -> object:
     """A JSON document. BadEvidence if it is missing or damaged."""
     if not is_there(path):
         raise BadEvidence(f"{path} is missing; {SOURCE_AGAIN}")
@@ -83,5 +90,7 @@ def _json_default(value: object) -> object:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Record):
-        return msgspec.to_builtins(value)
+        return plain(value)
+    if isinstance(value, OwnKind):
+        return value.value
     raise TypeError(f"{type(value).__name__} cannot be written into a document of the evidence")

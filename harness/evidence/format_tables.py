@@ -13,9 +13,7 @@ from typing import Final
 
 from msgspec import inspect
 
-from harness.evidence.forms import FORMS
-from harness.evidence.record_tables import RECORDS, keys_of_records, kinds_of_records
-from harness.evidence.shapes import Many, Shape
+from harness.evidence.record_tables import APART, RECORDS, keys_of_records, kinds_of_records
 from harness.model.described import Described
 from harness.model.documents.steps import Event
 from harness.model.doubt_names import DoubtName
@@ -88,43 +86,15 @@ def _words(head: str, words: type[Described]) -> str:
     return _table((head, "meaning"), ((word.value, word.meaning) for word in words))
 
 
-def _keys(document: str) -> str:
-    return _table(("object", "required", "may be absent or null"), keys_of(FORMS[document]))
-
-
-def _records(document: str) -> str:
+def _records(kind: object) -> str:
     heads = ("key", "type", "required", "meaning")
-    return _table(heads, keys_of_records(inspect.type_info(RECORDS[document])))
-
-
-def keys_of(shape: Shape, at: str = "") -> Iterator[tuple[str, str, str]]:
-    """Each object of a document: where it is, its required keys and its optional ones, as text. "[]" = each member of a
-    list, "*" = each value of an object with names from the evidence as keys."""
-    if isinstance(shape, Many):
-        yield from keys_of(shape.shape, f"{at}.*" if at else "*")
-    elif isinstance(shape, list):
-        yield from keys_of(shape[0], f"{at}[]")
-    elif isinstance(shape, Mapping) and shape:
-        yield (at or "the document", *_required_and_optional(shape))
-        for key, member in shape.items():
-            name = key.removesuffix("?")
-            yield from keys_of(member, f"{at}.{name}" if at else name)
-
-
-def _required_and_optional(members: Mapping[str, Shape]) -> tuple[str, str]:
-    required = [
-        f"`{key}`" + (" (or null)" if isinstance(member, str) and member.endswith("?") else "")
-        for key, member in members.items()
-        if not key.endswith("?")
-    ]
-    return ", ".join(required), ", ".join(f"`{key.removesuffix('?')}`" for key in members if key.endswith("?"))
+    return _table(heads, keys_of_records(inspect.type_info(kind)))
 
 
 BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     **{f"columns of {table}": partial(_columns, columns) for table, columns in TABLE_COLUMNS.items()},
     "columns of findings.parquet": partial(_columns, FINDINGS),
-    "keys of the contract": partial(_keys, "run.json"),
-    **{f"keys of {document}": partial(_records, document) for document in RECORDS},
+    **{f"keys of {name}": partial(_records, kind) for name, kind in {**RECORDS, **APART}.items()},
     "events": _events,
     "facts": _facts,
     "doubts": partial(_words, "doubt", DoubtName),

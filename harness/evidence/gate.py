@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Final
+
+from msgspec import field
+from msgspec.structs import asdict, replace
 
 from harness.evidence.documents import read_json, with_rights, write_json
-from harness.evidence.manifest import MANIFEST, RELEASE
-from harness.evidence.shapes import Many, misfit
+from harness.evidence.manifest import MANIFEST
+from harness.evidence.parsing import MisfitError, converted
+from harness.model.documents.manifest import NamedRelease
+from harness.model.documents.record import Record, meaning
 from harness.model.errors import BadEvidence
 from harness.model.exits import Exit, worst
 from harness.model.verdict import Status, exit_of, overall
@@ -18,43 +22,24 @@ GATE: Final = "gate.json"
 MATRIX: Final = "contracts.json"  # in the same folder, if events of the matrix were played
 MATRIX_VERSION: Final = 2  # of contracts.json; 1 had other words for effects, and `mend` for `fix`
 
-_FORM: Final = {
-    "required": ["string"],
-    "scenarios": [
-        {
-            "name": "string",
-            "status?": tuple(status.name for status in Status),
-            "bundle?": "string",
-            "error?": "string",
-            "earlier": ["string"],
-        }
-    ],
-    "release": RELEASE,
-    "seed?": "int",
-    "part?": "bool",
-    "left_out?": ["string"],
-    "not_run?": Many("string"),
-    "not_applicable?": Many("string"),
-    "backends?": ["string"],
-    "took_s?": "number",
-}
-
 _REMEDY: Final = "take the folder from its source again, or judge its bundles one by one"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScenarioResult:
-    """One scenario of a gate. status: None if the harness itself failed; then `error` says how, in one sentence.
+class ScenarioResult(Record, frozen=True, kw_only=True):
+    """One scenario of a gate."""
 
-    bundle: its folder, relative to OUT; None when there was nothing to save. earlier: bundles of the other
-    attempts, which do not decide. If an attempt FAILs, one of them can be a later attempt.
-    """
-
-    name: str
-    status: Status | None
-    bundle: str | None = None
-    error: str | None = None
-    earlier: tuple[str, ...] = ()
+    name: Annotated[str, meaning("its name")]
+    status: Annotated[Status | None, meaning("its verdict; null = the harness itself failed")] = None
+    bundle: Annotated[
+        str | None, meaning("the folder of the attempt that decides, in OUT; null = there was nothing to save")
+    ] = None
+    error: Annotated[str | None, meaning("how the harness failed, in one sentence")] = None
+    earlier: Annotated[
+        tuple[str, ...],
+        meaning(
+            "bundles of the other attempts, which do not decide. If an attempt FAILs, one of them may be a later one"
+        ),
+    ] = ()
 
     @property
     def attempts(self) -> tuple[str, ...]:
@@ -62,26 +47,31 @@ class ScenarioResult:
         return (() if self.bundle is None else (self.bundle,)) + self.earlier
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GateSummary:
-    """required: the scenarios of a whole gate, in order. results: of those that ran. release: version, commit, source.
+class GateSummary(Record, frozen=True, kw_only=True):
+    """Which scenarios a gate requires, and the results of those that ran."""
 
-    part: the user asked for some scenarios only (--only), so that those which did not run are not missed.
-    left_out: names of `required` that --without leaves out. not_applicable: scenarios that need a newer Kafka than the
-    tested one. not_run: scenarios that could not be played. Each of the two has a sentence by name, which says why.
-    backends: on which it ran. took_s: the duration, judging included. Older summaries lack both.
-    """
-
-    required: tuple[str, ...]
-    results: tuple[ScenarioResult, ...]
-    release: Mapping[str, Any] = field(default_factory=dict)
-    seed: int | None = None
-    part: bool = False
-    left_out: tuple[str, ...] = ()
-    not_run: Mapping[str, str] = field(default_factory=dict)
-    not_applicable: Mapping[str, str] = field(default_factory=dict)
-    backends: tuple[str, ...] = ()
-    took_s: float | None = None
+    required: Annotated[tuple[str, ...], meaning("the scenarios of a whole gate, in order")]
+    results: Annotated[tuple[ScenarioResult, ...], meaning("results of the scenarios that ran")] = field(
+        name="scenarios"
+    )
+    release: Annotated[NamedRelease, meaning("the tested release")]
+    seed: Annotated[int | None, meaning("from which all random choices follow")] = None
+    part: Annotated[
+        bool,
+        meaning(
+            "the user asked for some scenarios only (--only); else the gate is INCONCLUSIVE while a scenario of "
+            "`missing` is in neither `left_out` nor `not_applicable`"
+        ),
+    ] = False
+    left_out: Annotated[tuple[str, ...], meaning("names of `required` that --without leaves out")] = ()
+    not_run: Annotated[Mapping[str, str], meaning("why that machine could not run a scenario, by its name")] = field(
+        default_factory=dict
+    )
+    not_applicable: Annotated[Mapping[str, str], meaning("why a scenario needs a newer Kafka, by its name")] = field(
+        default_factory=dict
+    )
+    backends: Annotated[tuple[str, ...], meaning("on which it ran")] = ()
+    took_s: Annotated[float | None, meaning("how long it took, judging included")] = None
 
     @property
     def ran(self) -> tuple[str, ...]:
@@ -129,31 +119,28 @@ class GateSummary:
         count = f"{self.status.name} of {len(known)} of {len(self.required)} scenarios"
         return f"{count}, without {without}" if without else count
 
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON types, for gate.json."""
-        rows = [{**asdict(r), "status": None if r.status is None else r.status.name} for r in self.results]
-        return {
-            "verdict": self.status.name,
-            "subset": self.subset,
-            "required": list(self.required),
-            "ran": list(self.ran),
-            "missing": list(self.missing),
-            "part": self.part,
-            "left_out": list(self.left_out),
-            "not_run": dict(self.not_run),
-            "not_applicable": dict(self.not_applicable),
-            "scenarios": rows,
-            "release": dict(self.release),
-            "seed": self.seed,
-            "backends": list(self.backends),
-            "took_s": self.took_s,
-        }
+    @property
+    def document(self) -> GateDocument:
+        """The summary as gate.json has it."""
+        return GateDocument(**asdict(self), verdict=self.status, subset=self.subset, ran=self.ran, missing=self.missing)
+
+
+class GateDocument(GateSummary, frozen=True, kw_only=True):
+    """The whole document: the summary, and what follows from it."""
+
+    verdict: Annotated[Status, meaning("the worst result; a scenario without a verdict proved nothing")]
+    subset: Annotated[
+        str | None,
+        meaning('`"PASS of 3 of 14 scenarios"`, or null if every required one has a verdict'),
+    ]
+    ran: Annotated[tuple[str, ...], meaning("the scenarios that have a verdict")]
+    missing: Annotated[tuple[str, ...], meaning("the scenarios of `required` that have none")]
 
 
 def write_gate(out: Path, summary: GateSummary) -> None:
     """Writes OUT/gate.json atomically. It may be written again as results arrive: a crash leaves those before it."""
     out.mkdir(parents=True, exist_ok=True)
-    write_json(out / GATE, summary.as_dict())
+    write_json(out / GATE, summary.document)
 
 
 def read_gate(out: Path) -> GateSummary:
@@ -161,35 +148,15 @@ def read_gate(out: Path) -> GateSummary:
 
     It has no format version: its keys have meant the same since format version 1.
     """
-    plain = read_json(out / GATE)
-    if wrong := misfit(plain, _FORM):
-        raise BadEvidence(f"{out / GATE} is not the summary of a gate: {wrong}; give the folder of a gate")
-    results = tuple(
-        ScenarioResult(
-            name=row["name"],
-            status=Status[row["status"]] if row.get("status") else None,
-            bundle=row.get("bundle"),
-            error=row.get("error"),
-            earlier=tuple(row["earlier"]),
-        )
-        for row in plain["scenarios"]
-    )
-    if wrong := _contradiction(results):
+    try:
+        summary = converted(read_json(out / GATE), GateSummary)
+    except MisfitError as wrong:
+        raise BadEvidence(f"{out / GATE} is not the summary of a gate: {wrong}; give the folder of a gate") from None
+    if contradiction := _contradiction(summary.results):
         raise BadEvidence(
-            f"{out / GATE} {wrong}; take the folder from its source again, or judge its bundles one by one"
+            f"{out / GATE} {contradiction}; take the folder from its source again, or judge its bundles one by one"
         )
-    return GateSummary(
-        required=tuple(plain["required"]),
-        results=results,
-        release=plain["release"],
-        seed=plain.get("seed"),
-        part=bool(plain.get("part")),
-        left_out=tuple(plain.get("left_out") or ()),
-        not_run=plain.get("not_run") or {},
-        not_applicable=plain.get("not_applicable") or {},
-        backends=tuple(plain.get("backends") or ()),
-        took_s=plain.get("took_s"),
-    )
+    return summary
 
 
 def _contradiction(results: Sequence[ScenarioResult]) -> str | None:
@@ -204,9 +171,9 @@ def _contradiction(results: Sequence[ScenarioResult]) -> str | None:
     return None
 
 
-def backends_and_duration(reported: Mapping[str, Any]) -> str:
-    """ ", on processes, in 35 min 12 s", from `backends` and `took_s`, as far as they are known."""
-    words, took_s = " and ".join(reported.get("backends") or ()), reported.get("took_s")
+def backends_and_duration(backends: Sequence[str], took_s: float | None) -> str:
+    """ ", on processes, in 35 min 12 s", as far as they are known."""
+    words = " and ".join(backends)
     minutes, seconds = divmod(round(took_s or 0), 60)
     lasted = "" if took_s is None else f", in {f'{minutes} min ' if minutes else ''}{seconds} s"
     return (f", on {words}" if words else "") + lasted
@@ -269,4 +236,4 @@ def summary_of(bundles: Sequence[Path], verdicts: Sequence[tuple[str, Status]]) 
         ScenarioResult(name=name, status=status, bundle=bundle.name)
         for bundle, (name, status) in zip(bundles, verdicts, strict=True)
     )
-    return GateSummary(required=tuple(r.name for r in results), results=results)
+    return GateSummary(required=tuple(r.name for r in results), results=results, release=NamedRelease())

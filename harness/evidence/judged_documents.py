@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from harness.evidence.documents import is_there, read_json
-from harness.evidence.forms import check_form, check_former_words
+from harness.evidence.former_words import check_former_words
 from harness.evidence.manifest import check_version
 from harness.evidence.parsing import check_numbers, parse
-from harness.model.contract.contract import Contract, contract_from_dict
 from harness.model.documents.cluster import Cluster
 from harness.model.documents.reads import Read, Reads
 from harness.model.documents.run import Run
@@ -33,7 +32,6 @@ class Documents:
     """The required documents of a bundle except the manifest."""
 
     run: Run
-    contract: Contract
     scenario: PlayedScenario
     steps: Sequence[Step]
     cluster: Cluster
@@ -46,13 +44,10 @@ def documents_of(path: Path, *, version_needed: bool = False) -> Documents:
     BadEvidence if they are of another format version. `version_needed`: run.json must say which one it is.
     """
     _check_version(path, version_needed)
-    content = _content(path, "run.json", optional=False)
-    run = parse(path / "run.json", content, Run)
-    check_form(path / "run.json", content)
+    run = parse(path / "run.json", _content(path, "run.json", optional=False), Run)
     unfinished = not run.finished
     return Documents(
         run=run,
-        contract=_contract(path / "run.json", content),
         scenario=parse(path / "scenario.json", _content(path, "scenario.json", optional=False), PlayedScenario),
         steps=parse(path / "steps.json", _content(path, "steps.json", optional=unfinished), Steps),
         cluster=parse(path / "cluster.json", _content(path, "cluster.json", optional=unfinished), Cluster),
@@ -70,15 +65,6 @@ def _check_version(path: Path, version_needed: bool) -> None:
                 f"{file} has no format_version, and unsealed evidence must have version {FORMAT_VERSION} there; judge "
                 f"it with the older harness that wrote it, or run `durability seal {path}` if you wrote it"
             )
-
-
-def _contract(file: Path, content: Any) -> Contract:
-    try:
-        return contract_from_dict(content["contract"])
-    except (KeyError, TypeError, ValueError) as foreign:
-        raise BadEvidence(
-            f"{file}: its contract is not as FORMAT.md says ({foreign}); correct it and seal again"
-        ) from None
 
 
 def _content(path: Path, name: str, *, optional: bool) -> object:

@@ -6,37 +6,17 @@ import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from harness.evidence.documents import SOURCE_AGAIN, WRITE_AGAIN, read_json, write_json
 from harness.evidence.layout import LOGS, ignored
-from harness.evidence.shapes import Many, misfit, shown
+from harness.evidence.parsing import MisfitError, converted, shown
+from harness.model.documents.manifest import AnyManifest, Digest, Manifest
 from harness.model.errors import BadEvidence
 from harness.model.schemas import FORMAT_VERSION, OPTIONAL_DOCUMENTS, REQUIRED_DOCUMENTS, TABLES
 
 MANIFEST: Final = "manifest.json"
 SEALED_FROM: Final = "sealed_from"  # JSON lines that the seal turned into Parquet
-
-RELEASE: Final = {"version?": "string", "commit?": "string", "source?": "string"}
-_DIGESTS: Final = Many({"bytes": "int", "sha256": "string"})
-_PLUGIN: Final = {
-    "name": "string",
-    "files": _DIGESTS,
-    "faults": ["string"],
-    "scenarios": ["string"],
-    "checks": Many("string"),
-    "kinds": Many("string"),
-}
-_FORM: Final = {
-    "sealed_by?": ("harness", "hand"),
-    "release?": RELEASE,
-    "starts_on?": RELEASE,
-    "scenario?": "string",
-    "seed?": "int",
-    "sealed_from?": _DIGESTS,
-    "plugins?": [_PLUGIN],
-    "files": _DIGESTS,
-}
 
 
 def write_manifest(bundle: Path, facts: Mapping[str, object], *, sealed_by: str) -> None:
@@ -44,8 +24,8 @@ def write_manifest(bundle: Path, facts: Mapping[str, object], *, sealed_by: str)
     write_json(bundle / MANIFEST, manifest_of({name: bundle / name for name in sealed_names(bundle)}, facts, sealed_by))
 
 
-def manifest_of(files: Mapping[str, Path], facts: Mapping[str, object], sealed_by: str) -> dict[str, Any]:
-    """The manifest of `files`. Their keys are their names in the sealed bundle."""
+def manifest_of(files: Mapping[str, Path], facts: Mapping[str, object], sealed_by: str) -> dict[str, object]:
+    """The content of the manifest of `files`. Their keys are their names in the sealed bundle."""
     digests = {name: digest(file) for name, file in sorted(files.items())}
     return {"format_version": FORMAT_VERSION, "sealed_by": sealed_by, **facts, "files": digests}
 
@@ -58,23 +38,24 @@ def sealed_names(bundle: Path) -> list[str]:
     return sorted([*documents, *_below(bundle, (*TABLES, LOGS))])
 
 
-def digest(path: Path) -> dict[str, object]:
+def digest(path: Path) -> Digest:
     """Size and SHA-256 of a file."""
     with path.open("rb") as stream:
-        return {"bytes": path.stat().st_size, "sha256": hashlib.file_digest(stream, "sha256").hexdigest()}
+        return Digest(bytes=path.stat().st_size, sha256=hashlib.file_digest(stream, "sha256").hexdigest())
 
 
-def read_manifest(bundle: Path) -> dict[str, Any]:
+def read_manifest(bundle: Path) -> Manifest:
     """The manifest of a sealed bundle. BadEvidence if it is damaged, of another program or of another version."""
     path = bundle / MANIFEST
-    manifest = read_json(path)
-    if wrong := misfit(manifest, {"format_version": "int", "files": {}}):
+    content = read_json(path)
+    try:
+        any_version = converted(content, AnyManifest)
+    except MisfitError as wrong:
         raise BadEvidence(
             f"{path} is not the manifest of an evidence bundle: {wrong}; give a folder that this harness wrote"
-        )
-    check_version(path, manifest["format_version"])
-    check_manifest(path, manifest)
-    return dict(manifest)
+        ) from None
+    check_version(path, any_version.format_version)
+    return parse_manifest(path, content)
 
 
 def check_version(file: Path, version: object) -> None:
@@ -86,15 +67,17 @@ def check_version(file: Path, version: object) -> None:
         )
 
 
-def check_manifest(path: Path, manifest: Mapping[str, Any]) -> None:
-    """BadEvidence that names the field of a manifest which is not as FORMAT.md says."""
-    if wrong := misfit(manifest, _FORM):
-        raise BadEvidence(f"{path}: {wrong}; {WRITE_AGAIN}")
+def parse_manifest(path: Path, content: object) -> Manifest:
+    """The content of a manifest as its record. BadEvidence that names the field which is not as FORMAT.md says."""
+    try:
+        return converted(content, Manifest)
+    except MisfitError as wrong:
+        raise BadEvidence(f"{path}: {wrong}; {WRITE_AGAIN}") from None
 
 
-def check_digests(bundle: Path, manifest: Mapping[str, Any]) -> None:
+def check_digests(bundle: Path, manifest: Manifest) -> None:
     """BadEvidence if a file is missing, was added, or was changed since the bundle was sealed."""
-    sealed, present = manifest["files"], set(sealed_names(bundle))
+    sealed, present = manifest.files, set(sealed_names(bundle))
     for name in sorted(sealed.keys() - present):
         raise BadEvidence(f"{bundle / name} is missing, though the manifest lists it; {SOURCE_AGAIN}")
     for name in sorted(present - sealed.keys()):
@@ -104,12 +87,12 @@ def check_digests(bundle: Path, manifest: Mapping[str, Any]) -> None:
         )
     for name, expected in sealed.items():
         actual = digest(bundle / name)
-        if actual["bytes"] != expected["bytes"]:
+        if actual.bytes != expected.bytes:
             raise BadEvidence(
-                f"{bundle / name} has {actual['bytes']} bytes, and had {expected['bytes']} when it was sealed, by "
+                f"{bundle / name} has {actual.bytes} bytes, and had {expected.bytes} when it was sealed, by "
                 f"{MANIFEST} (truncated or changed); {SOURCE_AGAIN}"
             )
-        if actual["sha256"] != expected["sha256"]:
+        if actual.sha256 != expected.sha256:
             raise BadEvidence(
                 f"{bundle / name} was changed after it was sealed (its digest differs); {SOURCE_AGAIN}, "
                 f"or `durability seal {bundle}` if you meant to edit it"

@@ -6,26 +6,76 @@ made from the same types.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec import inspect
 
-from harness.evidence.shapes import one_of, shown
 from harness.model.errors import BadEvidence
 from harness.model.schemas import INT64_LIMIT
 
 _T = TypeVar("_T")
+_SHOWN: Final = 40
+
+
+Hook = Callable[[type, object], object]  # makes a value of a type that msgspec does not know, or raises ValueError
+
+
+class MisfitError(ValueError):
+    """A value is not of its type: a sentence about the first place that differs, without the file and the remedy."""
 
 
 def parse(file: Path, content: object, kind: type[_T]) -> _T:
     """A document as its record. BadEvidence that names the file and the field if it is not as FORMAT.md says."""
     try:
-        return msgspec.convert(content, kind)
+        return converted(content, kind)
+    except MisfitError as wrong:
+        verb = " " if str(wrong).startswith(("has ", "is ")) else ": "
+        raise BadEvidence(f"{file}{verb}{wrong}; write it as FORMAT.md says and seal again") from None
+
+
+def converted(content: object, kind: type[_T], hook: Hook | None = None) -> _T:
+    """A value as its record, or MisfitError."""
+    try:
+        return msgspec.convert(content, kind, dec_hook=hook)
+    except msgspec.ValidationError:
+        of_kind = inspect.type_info(kind)
+    try:
+        return msgspec.convert(without_nulls(content, of_kind), kind, dec_hook=hook)
     except msgspec.ValidationError as refusal:
-        raise _refused(file, mismatch(content, inspect.type_info(kind)) or _of_rule(refusal)) from None
+        raise MisfitError(mismatch(content, of_kind) or _of_rule(refusal)) from None
+
+
+def without_nulls(value: object, kind: inspect.Type) -> object:
+    """A value without the keys that are null and may be left out: null says the same as no key."""
+    match kind:
+        case inspect.Metadata():
+            return without_nulls(value, kind.type)
+        case inspect.UnionType():
+            member = _member(value, kind)
+            return value if member is None else without_nulls(value, member)
+        case inspect.StructType() if isinstance(value, dict):
+            optional = {field.encode_name: field.type for field in kind.fields if not field.required}
+            kept = {key: item for key, item in value.items() if item is not None or key not in optional}
+            types = {field.encode_name: field.type for field in kind.fields}
+            return {key: without_nulls(item, types[key]) if key in types else item for key, item in kept.items()}
+        case inspect.DictType() if isinstance(value, dict):
+            return {key: without_nulls(item, kind.value_type) for key, item in value.items()}
+        case inspect.VarTupleType() if isinstance(value, list | tuple):
+            return [without_nulls(item, kind.item_type) for item in value]
+    return value
+
+
+def _member(value: object, kind: inspect.UnionType) -> inspect.Type | None:
+    """The member of a union that a value is meant to be; None if no tag says it."""
+    records = [member for member in kind.types if isinstance(member, inspect.StructType)]
+    if len(records) < 2:
+        return next((member for member in kind.types if not isinstance(member, inspect.NoneType)), None)
+    tag = value.get(records[0].tag_field or "") if isinstance(value, dict) else None
+    return next((member for member in records if member.tag == tag), None)
 
 
 def check_numbers(file: Path, content: object) -> None:
@@ -85,10 +135,13 @@ def _of_scalar(value: object, kind: inspect.Type, at: str) -> str | None:
             return None if isinstance(value, str) else _not(value, "text", at)
         case inspect.BoolType():
             return None if isinstance(value, bool) else _not(value, "true or false", at)
+        case inspect.FloatType():
+            fits = isinstance(value, int | float) and not isinstance(value, bool)
+            return None if fits else _not(value, "a number", at)
         case inspect.IntType():
             # In Python, True is an int.
             fits = isinstance(value, int) and not isinstance(value, bool)
-            return None if fits else _not(value, "a whole number", at)
+            return _of_range(value, kind, at) if fits else _not(value, "a whole number", at)
         case _:
             return None
     return None if isinstance(value, str) and value in words else _not(value, one_of(words), at)
@@ -124,12 +177,23 @@ def _of_record(value: object, kind: inspect.StructType, at: str) -> str | None:
         return _not(value, "an object", at)
     for field in kind.fields:
         key = field.encode_name
-        if key not in value:
-            if field.required:
-                return f"{at} has no {key!r}".lstrip()
-        elif wrong := mismatch(value[key], field.type, _below(at, key)):
+        if field.required and key not in value:
+            return f"{at} has no {key!r}".lstrip()
+        if not field.required and value.get(key) is None:
+            continue
+        if wrong := mismatch(value[key], field.type, _below(at, key)):
             return wrong
-    return None
+    foreign = value.keys() - {field.encode_name for field in kind.fields} if kind.forbid_unknown_fields else ()
+    return next((f"{at} has an unknown column {key!r}".lstrip() for key in value if key in foreign), None)
+
+
+def _of_range(value: object, kind: inspect.IntType, at: str) -> str | None:
+    """A number that has to fit into a column, or to count from 0."""
+    if not isinstance(value, int) or kind.ge is None or kind.le is None or kind.ge <= value <= kind.le:
+        return None
+    if kind.ge == 0 and value < 0:
+        return f"{at} is {value} and cannot be below 0"
+    return _not(value, f"an int{kind.le.bit_length() + 1}", at)
 
 
 def _of_rule(refusal: msgspec.ValidationError) -> str:
@@ -138,9 +202,19 @@ def _of_rule(refusal: msgspec.ValidationError) -> str:
     return f"{at.strip('.`')} {said}".lstrip()
 
 
-def _refused(file: Path, wrong: str) -> BadEvidence:
-    verb = " " if wrong.startswith(("has ", "is ")) else ": "
-    return BadEvidence(f"{file}{verb}{wrong}; write it as FORMAT.md says and seal again")
+def one_of(words: Sequence[str]) -> str:
+    """ "a", "b" or "c", as JSON writes them."""
+    *most, last = [json.dumps(word) for word in words]
+    return f"{', '.join(most)} or {last}" if most else last
+
+
+def shown(value: object) -> str:
+    """A value as JSON writes it, cut short."""
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "too deeply nested"
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def _not(value: object, wanted: str, at: str) -> str:

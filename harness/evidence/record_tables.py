@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import inspect
 
+from harness.evidence.gate import GateDocument
 from harness.model.documents.cluster import Cluster
+from harness.model.documents.contract import Contract
+from harness.model.documents.manifest import Manifest, UsedPlugin
 from harness.model.documents.reads import Reads
 from harness.model.documents.run import Run
 from harness.model.documents.scenario import PlayedScenario
 from harness.model.documents.steps import Steps
+from harness.model.finding import FindingKind
+from harness.model.verdict import Verdict
 
 RECORDS: Final[Mapping[str, object]] = {
     "scenario.json": PlayedScenario,
@@ -21,8 +26,13 @@ RECORDS: Final[Mapping[str, object]] = {
     "cluster.json": Cluster,
     "reads.json": Reads,
     "steps.json": Steps,
+    "manifest.json": Manifest,
+    "verdict.json": Verdict,
+    "gate.json": GateDocument,
 }
-_UNITS: Final = {"_ns": "ns", "_ms": "ms", "_s": "s"}
+# Records within documents that have a table of their own.
+APART: Final[Mapping[str, type]] = {"the contract": Contract, "a plugin": UsedPlugin}
+_UNITS: Final = {"_ns": "ns", "_ms": "ms", "_s": "s", "_minutes": "minutes", "_bytes": "bytes"}
 _PLAIN: Final[Mapping[type[inspect.Type], str]] = {
     inspect.IntType: "int",
     inspect.FloatType: "number",
@@ -39,6 +49,8 @@ def keys_of_records(kind: inspect.Type, at: str = "") -> Iterator[tuple[str, str
             yield from keys_of_records(kind.type, at)
         case inspect.UnionType() if tagged(kind):
             return  # they have a table of their own
+        case inspect.StructType() if at and kind.cls in APART.values():
+            return
         case inspect.UnionType():
             for member in kind.types:
                 yield from keys_of_records(member, at)
@@ -49,9 +61,14 @@ def keys_of_records(kind: inspect.Type, at: str = "") -> Iterator[tuple[str, str
         case inspect.StructType():
             for field in kind.fields:
                 key = f"{at}.{field.encode_name}" if at else field.encode_name
-                required = "yes" if field.required else "no, or null"
-                yield f"`{key}`", type_of(field), required, meaning_of(field)
+                yield f"`{key}`", type_of(field), _required(field), meaning_of(field)
                 yield from keys_of_records(field.type, key)
+
+
+def _required(field: inspect.Field) -> str:
+    """Whether a key is required; if not, what is assumed without it."""
+    assumed = f" = {json.dumps(field.default)}" if isinstance(field.default, str | int) else ""
+    return "yes" if field.required else f"no, or null{assumed}"
 
 
 def tagged(kind: inspect.UnionType) -> list[inspect.StructType]:
@@ -103,11 +120,28 @@ def _named(kind: inspect.Type, required: bool = True) -> str:
             return f"[{', '.join(_named(member) for member in kind.item_types)}]"
         case inspect.DictType():
             return f"{{name: {_named(kind.value_type)}}}"
+        case inspect.CustomType() if kind.cls is FindingKind:
+            return "string"
     return _PLAIN.get(type(kind), "object")
 
 
 def json_schema(document: str) -> str:
     """The JSON Schema of a document, as the text of a file."""
-    schema = msgspec.json.schema(RECORDS[document])
+    schema = msgspec.json.schema(RECORDS[document], schema_hook=_schema_of)
+    for record in schema["$defs"].values():
+        _permit_nulls(record)
     named = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": document, **schema}
     return json.dumps(named, indent=1) + "\n"
+
+
+def _schema_of(kind: type) -> dict[str, str]:
+    """The schema of a type that msgspec does not know; `object` is a value that is not judged."""
+    return {"type": "string"} if kind is FindingKind else {}
+
+
+def _permit_nulls(record: dict[str, Any]) -> None:
+    """Each key that may be left out may be null too."""
+    for key, value in record.get("properties", {}).items():
+        if key not in record.get("required", ()) and value.get("default") is not None:
+            said = {word: value.pop(word) for word in ("description", "default") if word in value}
+            record["properties"][key] = {"anyOf": [value, {"type": "null"}], **said}

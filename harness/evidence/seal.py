@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from msgspec import to_builtins
 
 from harness.evidence.bundle import Bundle, check_parts, check_promised
 from harness.evidence.columns import arrow_schema
@@ -19,10 +20,10 @@ from harness.evidence.layout import check_names, check_tables, ignored
 from harness.evidence.manifest import (
     MANIFEST,
     SEALED_FROM,
-    check_manifest,
     check_version,
     digest,
     manifest_of,
+    parse_manifest,
     sealed_names,
 )
 from harness.evidence.parts import encoding
@@ -63,15 +64,16 @@ def _seal(path: Path) -> Bundle:
         for lines, part in staged.items():
             _to_parquet(lines, part)
             check_promised(part, lines.parent.name, documents, source=lines)
-        manifest = _manifest(path, facts, staged)
-        _put_in_place(path, manifest, staged)
+        content = _manifest(path, facts, staged)
+        manifest = parse_manifest(path / MANIFEST, to_builtins(content))
+        _put_in_place(path, content, staged)
     except BaseException:
         recover_locked(path)
         raise
     return Bundle(path, manifest, documents, sealed=True, history=history)
 
 
-def _earlier_facts(path: Path) -> dict[str, Any]:
+def _earlier_facts(path: Path) -> dict[str, object]:
     """Release, seed and so on from an earlier manifest; empty without one. BadEvidence on one of another version."""
     if not is_there(path / MANIFEST):
         return {}
@@ -83,7 +85,7 @@ def _earlier_facts(path: Path) -> dict[str, Any]:
     return {k: v for k, v in earlier.items() if k not in ("format_version", "sealed_by", "files", SEALED_FROM)}
 
 
-def _own_facts(path: Path, documents: Documents) -> dict[str, Any]:
+def _own_facts(path: Path, documents: Documents) -> dict[str, object]:
     name = documents.scenario.name or path.resolve().name
     release = {"version": "unknown", "commit": "unknown", "source": "evidence sealed by hand"}
     return {"release": release, "scenario": name, "seed": None, "versions": {}, "clock": {}}
@@ -124,18 +126,16 @@ def _to_parquet(lines: Path, part: Path) -> None:
             chunk = list(islice(rows, _CHUNK_ROWS))
 
 
-def _manifest(path: Path, facts: Mapping[str, Any], staged: Mapping[Path, Path]) -> dict[str, Any]:
+def _manifest(path: Path, facts: Mapping[str, object], staged: Mapping[Path, Path]) -> dict[str, object]:
     """The manifest of the files as they are once the staged parts have replaced their JSON lines."""
     files = {name: path / name for name in sealed_names(path) if path / name not in staged}
     for lines, part in staged.items():
         files[lines.with_suffix(".parquet").relative_to(path).as_posix()] = part
     made_from = {lines.relative_to(path).as_posix(): digest(lines) for lines in staged}
-    manifest = manifest_of(files, {**facts, **({SEALED_FROM: made_from} if made_from else {})}, HAND)
-    check_manifest(path / MANIFEST, manifest)
-    return manifest
+    return manifest_of(files, {**facts, **({SEALED_FROM: made_from} if made_from else {})}, HAND)
 
 
-def _put_in_place(path: Path, manifest: Mapping[str, Any], staged: Mapping[Path, Path]) -> None:
+def _put_in_place(path: Path, manifest: Mapping[str, object], staged: Mapping[Path, Path]) -> None:
     """The seal holds once the manifest is written. After a kill later than that, `recover` does the rest of this."""
     verdict, hidden = path / VERDICT, path / f"{VERDICT}{STAGED}"
     if verdict.is_file():

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from harness.evidence.documents import read_json
-from harness.evidence.manifest import MANIFEST, SEALED_FROM, digest
+from harness.evidence.manifest import MANIFEST, digest
+from harness.evidence.parsing import MisfitError, converted
+from harness.model.documents.manifest import SealedFiles
 from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
 
@@ -66,10 +68,10 @@ def _left_behind(bundle: Path) -> bool:
 
 def recover_locked(bundle: Path) -> None:
     """As `recover`, for a caller that is inside `sealing`."""
-    sealed = _manifest(bundle).get("files")
+    sealed = _files(bundle).files
     for part in _staged(bundle):
         target = part.with_name(part.name.removesuffix(STAGED))
-        listed = sealed.get(target.relative_to(bundle).as_posix()) if isinstance(sealed, dict) else None
+        listed = sealed.get(target.relative_to(bundle).as_posix())
         if listed is not None and not target.exists() and digest(part) == listed:
             part.replace(target)
         else:
@@ -84,20 +86,18 @@ def _staged(bundle: Path) -> list[Path]:
 
 def _superseded(bundle: Path) -> Iterator[Path]:
     """JSON lines that are sealed as Parquet already, byte for byte."""
-    sealed_from = _manifest(bundle).get(SEALED_FROM)
-    for name, was in sealed_from.items() if isinstance(sealed_from, dict) else ():
+    for name, was in _files(bundle).sealed_from.items():
         lines = bundle / name
         ours = lines.parent.parent == bundle and lines.parent.name in TABLES and lines.is_file()
         if ours and lines.with_suffix(".parquet").is_file() and digest(lines) == was:
             yield lines
 
 
-def _manifest(bundle: Path) -> Mapping[str, Any]:
-    """The manifest, or nothing where none can be read; `read_manifest` reports what is wrong with it."""
+def _files(bundle: Path) -> SealedFiles:
+    """The files that the manifest lists; none where it cannot be read, and `read_manifest` says why."""
     if not (bundle / MANIFEST).is_file():
-        return {}
+        return SealedFiles(files={})
     try:
-        content = read_json(bundle / MANIFEST)
-    except BadEvidence:
-        return {}
-    return content if isinstance(content, dict) else {}
+        return converted(read_json(bundle / MANIFEST), SealedFiles)
+    except (BadEvidence, MisfitError):
+        return SealedFiles(files={})

@@ -3,22 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from msgspec import Meta, Struct, defstruct
 
-from harness.evidence.columns import base_type, columns_of, nullable
+from harness.evidence.columns import columns_of, nullable
+from harness.evidence.parsing import MisfitError, converted, one_of, shown
 from harness.evidence.parts import opened
-from harness.evidence.shapes import misfit, one_of, shown
 from harness.model.errors import BadEvidence
 from harness.model.schemas import COUNTED, OPTIONAL_COLUMNS, WORDS
 
 _BATCH_ROWS: Final = 1 << 16
-_BITS: Final = {"int32": 31, "int64": 63}
+_Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
+_Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+_Count32 = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
+_Count64 = Annotated[int, Meta(ge=0, le=(1 << 63) - 1)]
+# The type of a column by its declared one, and by whether it counts from 0.
+_TYPES: Final[Mapping[tuple[str, bool], object]] = {
+    ("int32", False): _Int32,
+    ("int32?", False): _Int32 | None,
+    ("int64", False): _Int64,
+    ("int64?", False): _Int64 | None,
+    ("int32", True): _Count32,
+    ("int32?", True): _Count32 | None,
+    ("int64", True): _Count64,
+    ("int64?", True): _Count64 | None,
+    ("bool", False): bool,
+    ("bool?", False): bool | None,
+    ("string", False): str,
+    ("string?", False): str | None,
+}
 
 
 def check_values(file: Path, table: str, present: Sequence[str]) -> None:
@@ -46,12 +65,12 @@ def words_in(file: Path, column: str) -> set[str | None]:
 
 def misfit_of_line(row: object, table: str, *, by_hand: bool = False) -> str | None:
     """The error in a JSON line; None if it fits. `by_hand`: columns that may be null may be left out."""
-    if wrong := misfit(row, _shape(table, by_hand)):
-        return wrong
-    values: dict[str, Any] = dict(row) if isinstance(row, dict) else {}
-    if foreign := [name for name in values if name not in columns_of(table)]:
-        return f"has an unknown column {foreign[0]!r}"
-    return next(_wrong_values(values, table), None)
+    try:
+        values = converted(row, _row_of(table, by_hand))
+    except MisfitError as wrong:
+        return str(wrong)
+    found = ((name, getattr(values, name), words) for name, words in WORDS[table].items())
+    return next((_not_a_word(*one) for one in found if one[1] is not None and one[1] not in one[2]), None)
 
 
 def lines_of(file: Path) -> Iterator[str]:
@@ -63,7 +82,7 @@ def lines_of(file: Path) -> Iterator[str]:
         raise BadEvidence(f"{file} cannot be read as text ({damage}); write it as UTF-8") from None
 
 
-def rows_by_hand(file: Path, table: str) -> Iterator[dict[str, Any]]:
+def rows_by_hand(file: Path, table: str) -> Iterator[dict[str, object]]:
     """Rows of JSON lines. BadEvidence with line and column of the first one that is no row of the table."""
     for number, line in enumerate(lines_of(file), start=1):
         if not line.strip():
@@ -97,30 +116,17 @@ def read_whole(part: pq.ParquetFile) -> None:
         pass
 
 
-_SHAPES: Final = {"int32": "int", "int64": "int", "bool": "bool", "string": "string"}
-
-
 @cache
-def _shape(table: str, by_hand: bool) -> dict[str, str]:
+def _row_of(table: str, by_hand: bool) -> type[Struct]:
+    """The type of a row of JSON lines. Columns that may be null may be left out by hand, or if older bundles lack
+    them."""
     optional = OPTIONAL_COLUMNS.get(table, frozenset())
-    return {
-        f"{name}{'?' if nullable(kind) and (by_hand or name in optional) else ''}": _SHAPES[base_type(kind)]
-        + ("?" if nullable(kind) else "")
-        for name, kind in columns_of(table).items()
-    }
-
-
-def _wrong_values(row: dict[str, Any], table: str) -> Iterator[str]:
+    fields: list[tuple[str, object] | tuple[str, object, None]] = []
     for name, kind in columns_of(table).items():
-        bits = _BITS.get(base_type(kind))
-        if bits and row.get(name) is not None and not -(1 << bits) <= row[name] < 1 << bits:
-            yield f"{name} is {shown(row[name])} and must be an {base_type(kind)}"
-    for name, words in WORDS[table].items():
-        if row.get(name) is not None and row[name] not in words:
-            yield _not_a_word(name, row[name], words)
-    for name in COUNTED[table]:
-        if row.get(name) is not None and row[name] < 0:
-            yield _below_0(name, row[name])
+        of_column = _TYPES[kind, name in COUNTED[table]]
+        left_out = nullable(kind) and (by_hand or name in optional)
+        fields.append((name, of_column, None) if left_out else (name, of_column))
+    return defstruct(table, fields, kw_only=True, forbid_unknown_fields=True)
 
 
 def _least(file: Path, column: str) -> int | None:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Final
 
 from harness.evidence.documents import read_json, write_json
-from harness.evidence.shapes import shown
+from harness.evidence.parsing import MisfitError, converted, shown
+from harness.model.documents.record import Record, meaning
+from harness.model.documents.verdict_facts import VerdictFacts
 from harness.model.errors import BadEvidence
-from harness.model.excuse import excused_from_dict
-from harness.model.finding import Finding, kind_of
+from harness.model.finding import FindingKind, kind_of
 from harness.model.schemas import FORMAT_VERSION
-from harness.model.verdict import Doubt, Score, Status, Verdict
+from harness.model.verdict import Verdict
 
 VERDICT: Final = "verdict.json"
 FINDINGS: Final = "findings.parquet"
 
 
+class _Introduced(Record, frozen=True, kw_only=True):
+    """The part of a verdict that has the kinds of findings of plugins."""
+
+    facts: Annotated[VerdictFacts, meaning("as in a verdict")]
+
+
 def write_verdict(bundle: Path, verdict: Verdict) -> Path:
     """Writes verdict.json into the folder of the bundle, atomically."""
     path = bundle / VERDICT
-    write_json(path, verdict.as_dict())
+    write_json(path, verdict)
     return path
 
 
@@ -30,34 +36,32 @@ def read_verdict(bundle: Path) -> Verdict:
     path = bundle / VERDICT
     if not path.is_file():
         raise BadEvidence(f"{bundle} has no {VERDICT} yet; run `durability verify {bundle}`")
-    plain = read_json(path)
-    version = plain.get("format_version") if isinstance(plain, dict) else None
+    content = read_json(path)
+    version = content.get("format_version") if isinstance(content, dict) else None
     if version != FORMAT_VERSION:
         raise BadEvidence(
             f"{path} has format version {shown(version)}, and this harness reads version {FORMAT_VERSION}; run "
             f"`durability verify {bundle}`"
         )
     try:
-        return verdict_from_dict(plain)
-    except (KeyError, TypeError, ValueError) as foreign:
-        raise BadEvidence(f"{path} is not a verdict ({foreign!r}); run `durability verify {bundle}`") from None
+        return verdict_of(content)
+    except MisfitError as wrong:
+        raise BadEvidence(f"{path} is not a verdict ({wrong}); run `durability verify {bundle}`") from None
 
 
-def verdict_from_dict(plain: Mapping[str, Any]) -> Verdict:
-    """The inverse of `Verdict.as_dict`. KeyError, TypeError or ValueError on any other shape."""
-    fields = {name: value for name, value in plain.items() if name != "format_version"}
-    fields["status"] = Status[fields.pop("verdict")]
-    own = {word: said for p in plain["facts"].get("plugins") or () for word, said in p["kinds"].items()}
-    fields["findings"] = tuple(_finding(row, own) for row in plain["findings"])
-    fields["doubts"] = tuple(Doubt(**row) for row in plain["doubts"])
-    fields["notes"] = tuple(plain["notes"])
-    fields["not_covered"] = tuple(plain["not_covered"])
-    fields["score"] = Score(**plain["score"]) if plain["score"] else None
-    return Verdict(**fields)
+def verdict_of(content: object) -> Verdict:
+    """The verdict that a document says. MisfitError on anything else."""
+    plugins = converted(content, _Introduced).facts.plugins
+    own = {word: said for plugin in plugins for word, said in plugin.kinds.items()}
 
+    def known(kind: type, word: object) -> object:
+        if kind is not FindingKind:
+            return word  # any value will do
+        if not isinstance(word, str):
+            raise ValueError(f"is {shown(word)} and must be text")
+        try:
+            return kind_of(word, own)
+        except ValueError:
+            raise ValueError(f"is {shown(word)}, which is no known kind of finding") from None
 
-def _finding(row: Mapping[str, Any], own: Mapping[str, str]) -> Finding:
-    """Verdicts of earlier harnesses have no `excuse`."""
-    excuse = row.get("excuse")
-    kind = kind_of(row["kind"], own)
-    return Finding(**{**row, "kind": kind, "excuse": None if excuse is None else excused_from_dict(excuse)})
+    return converted(content, Verdict, known)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Final
 
 from harness.model.described import Described
+from harness.model.documents.record import Record, meaning
 
 # Names of excuses that other rooms read. Every other excuse is named only where it is declared, in harness/verify.
 COMPACTION: Final = "compaction"
@@ -26,26 +25,17 @@ class EvidenceKind(Described):
     CONTRACT = "contract", "Nothing else: the contract in run.json permits it at any time; `what` is the key there."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """A reference into the evidence. step: the name of a step. at_ns: when it happened; None = unknown, or always."""
+class Evidence(Record, frozen=True, kw_only=True):
+    """A reference into the evidence."""
 
-    kind: EvidenceKind
-    what: str
-    step: str | None = None
-    at_ns: int | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Excused:
-    """The excuse of a finding. name: as in `durability list excuses`. Where several events permit the records of a
-    finding, the evidence is one of them."""
-
-    name: str
-    evidence: Evidence
+    kind: Annotated[EvidenceKind, meaning("the kind of evidence, see above")]
+    what: Annotated[str, meaning("what it is, see above")]
+    step: Annotated[str | None, meaning("the name of a step")] = None
+    at_ns: Annotated[int | None, meaning("when it happened; null = unknown, or always")] = None
 
 
-def excused_from_dict(plain: Mapping[str, Any]) -> Excused:
-    """The inverse of `dataclasses.asdict`. KeyError, TypeError or ValueError on any other shape."""
-    evidence = plain["evidence"]
-    return Excused(name=plain["name"], evidence=Evidence(**{**evidence, "kind": EvidenceKind(evidence["kind"])}))
+class Excused(Record, frozen=True, kw_only=True):
+    """The excuse of a finding. Where several events permit the records of a finding, the evidence is one of them."""
+
+    name: Annotated[str, meaning("its name, see above")]
+    evidence: Annotated[Evidence, meaning("where the evidence is")]

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Annotated, Final
 
 from harness.model.described import Described
+from harness.model.documents.record import Record, meaning
 from harness.model.excuse import Excused
 
 
-class Kind(Described):
+class FindingKind:
+    """A kind of finding: a member of `Kind`, or an `OwnKind` of a plugin. Both are texts."""
+
+    meaning: str
+
+    @property
+    def value(self) -> str:
+        """The word for it."""
+        return str(self)
+
+
+class Kind(FindingKind, Described):
     """Names of broken promises, the same in code, files and pages; `meaning` explains each in one sentence."""
 
     LOST = "lost", "An acknowledged record is missing: the read after healing passed its offset without returning it."
@@ -82,23 +93,15 @@ class Kind(Described):
     TIER_STATE = "tier_state", "A broker wrote a state of a remote copy that cannot follow the state it wrote before."
 
 
-class OwnKind(str):
+class OwnKind(FindingKind, str):
     """A kind of finding that a check of a plugin introduces: a word with its meaning, as `Kind` has them."""
-
-    meaning: str
 
     def __new__(cls, name: str, meaning: str = "") -> OwnKind:
         word = super().__new__(cls, name)
         word.meaning = meaning
         return word
 
-    @property
-    def value(self) -> str:
-        """The word, as of the members of `Kind`."""
-        return str(self)
 
-
-FindingKind = Kind | OwnKind
 _OWN: Final[dict[str, OwnKind]] = {}
 
 
@@ -133,35 +136,32 @@ PRESENCE_KINDS = frozenset({Kind.CORRUPT, Kind.DUPLICATED, Kind.REORDERED, Kind.
 ADMIN_KINDS = frozenset({Kind.ADMIN_LOST, Kind.ADMIN_RESURRECTED, Kind.ADMIN_PHANTOM, Kind.METADATA_DIVERGENCE})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
-    """A contiguous range of offsets with the same defect. Times are epoch nanoseconds; None = does not apply."""
+class Finding(Record, frozen=True, kw_only=True):
+    """A contiguous range of offsets with the same defect. Times are epoch nanoseconds; null = does not apply."""
 
-    kind: FindingKind
-    topic: str | None = None
-    topic_id: str | None = None
-    partition: int | None = None
-    offset_first: int | None = None
-    offset_last: int | None = None
-    stream: int | None = None
-    seq_first: int | None = None
-    seq_last: int | None = None
-    count: int = 1
-    first_ns: int | None = None  # first and last send of the records
-    last_ns: int | None = None
-    step: str | None = None  # the step during which they were acked
-    reader: str | None = None
-    detail: str = ""  # the observation, in one sentence
-    contract: str = ""  # the promise that this breaks, in one sentence
-    excused_by: str | None = None  # the evidenced event and the clause that permit it
-    excuse: Excused | None = None  # the same as a name and a reference; None in verdicts of earlier harnesses
-    explained_by: str | None = None  # the client caused it, not the release
+    kind: Annotated[FindingKind, meaning("the kind of finding, see below")]
+    topic: Annotated[str | None, meaning("name of the topic")] = None
+    topic_id: Annotated[str | None, meaning("the id that Kafka gave the topic")] = None
+    partition: Annotated[int | None, meaning("number of the partition")] = None
+    offset_first: Annotated[int | None, meaning("the first offset")] = None
+    offset_last: Annotated[int | None, meaning("the last offset")] = None
+    stream: Annotated[int | None, meaning("the stream, if all records are of one")] = None
+    seq_first: Annotated[int | None, meaning("the first sequence number in the stream")] = None
+    seq_last: Annotated[int | None, meaning("the last sequence number in the stream")] = None
+    count: Annotated[int, meaning("how many records or operations")] = 1
+    first_ns: Annotated[int | None, meaning("the first send of the records")] = None
+    last_ns: Annotated[int | None, meaning("the last send of the records")] = None
+    step: Annotated[str | None, meaning("the step during which they were acked")] = None
+    reader: Annotated[str | None, meaning("the readers, replicas or processors that show it")] = None
+    detail: Annotated[str, meaning("the observation, in one sentence")] = ""
+    contract: Annotated[str, meaning("the promise that this breaks, in one sentence")] = ""
+    excused_by: Annotated[str | None, meaning("the evidenced event and the clause that permit it")] = None
+    excuse: Annotated[
+        Excused | None, meaning("the same as a name and a reference; null without `excused_by`, and in older files")
+    ] = None
+    explained_by: Annotated[str | None, meaning("how the client, and not the release, caused it")] = None
 
     @property
     def condemns(self) -> bool:
         """True when this finding alone makes the verdict FAIL."""
         return self.excused_by is None and self.explained_by is None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON types, in the order of the fields."""
-        return asdict(self)

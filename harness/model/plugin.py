@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-Digests = Mapping[str, Mapping[str, object]]
+from harness.model.documents.manifest import Digest, UsedPlugin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,23 +21,24 @@ class Plugin:
 
     name: str
     folder: Path
-    files: Digests
+    files: Mapping[str, Digest]
     faults: tuple[str, ...] = ()
     scenarios: tuple[str, ...] = ()
     checks: Mapping[str, str] = field(default_factory=dict)
     kinds: Mapping[str, str] = field(default_factory=dict)
     queries: tuple[str, ...] = ()
 
-    def as_dict(self) -> dict[str, object]:
-        """Plain JSON types, as FORMAT.md documents them. The folder is left out: it is a place on one machine."""
-        return {
-            "name": self.name,
-            "files": {path: dict(digest) for path, digest in self.files.items()},
-            "faults": list(self.faults),
-            "scenarios": list(self.scenarios),
-            "checks": dict(self.checks),
-            "kinds": dict(self.kinds),
-        }
+    @property
+    def used(self) -> UsedPlugin:
+        """The plugin as evidence names it. The folder is left out: it is a place on one machine."""
+        return UsedPlugin(
+            name=self.name,
+            files=self.files,
+            faults=self.faults,
+            scenarios=self.scenarios,
+            checks=self.checks,
+            kinds=self.kinds,
+        )
 
 
 _ACTIVE: Final[list[Plugin]] = []

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from enum import IntEnum
-from typing import Any
+from enum import StrEnum
+from typing import Annotated
 
+from msgspec import field
+
+from harness.model.documents.record import Record, meaning
+from harness.model.documents.verdict_facts import VerdictFacts
 from harness.model.exits import Exit
 from harness.model.finding import Finding
 from harness.model.schemas import FORMAT_VERSION
 
 
-class Status(IntEnum):
-    """The statuses in TTCN-3's order. They are no exit codes; see `exit_of`."""
+class Status(StrEnum):
+    """The statuses in TTCN-3's order, from the best to the worst. They are no exit codes; see `exit_of`."""
 
-    PASS = 0
-    INCONCLUSIVE = 1
-    FAIL = 2
+    PASS = "PASS"
+    INCONCLUSIVE = "INCONCLUSIVE"
+    FAIL = "FAIL"
+
+    @property
+    def severity(self) -> int:
+        """Its place in that order."""
+        return list(Status).index(self)
 
 
 _EXITS = {Status.PASS: Exit.PASS, Status.INCONCLUSIVE: Exit.INCONCLUSIVE, Status.FAIL: Exit.FAIL}
@@ -30,60 +38,62 @@ def exit_of(status: Status) -> Exit:
 
 def overall(statuses: Iterable[Status]) -> Status:
     """The worst of several statuses; INCONCLUSIVE if there are none."""
-    return max(statuses, default=Status.INCONCLUSIVE)
+    return max(statuses, key=lambda status: status.severity, default=Status.INCONCLUSIVE)
 
 
-@dataclass(frozen=True, slots=True)
-class Doubt:
-    """A reason why a run proved too little. `name` is a stable word, `text` a sentence with figures."""
+class Doubt(Record, frozen=True, kw_only=False):
+    """A reason why a run proved too little."""
 
-    name: str
-    text: str
+    name: Annotated[str, meaning("a word for it, which stays the same")]
+    text: Annotated[str, meaning("what happened, with figures")]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Score:
+class Score(Record, frozen=True, kw_only=True):
     """The score of a bundle, by fault episodes: records of one fault share its fate, so only episodes are independent.
 
-    `loss_bound` is the exact one-sided 95 % Clopper-Pearson upper bound on the chance of loss in one episode. The
-    shares of records are descriptive. `raw` counts every acked record; `excused` leaves excused records out of the
-    promised ones.
+    The shares of records are descriptive.
     """
 
-    episodes: int
-    episodes_with_loss: int
-    loss_bound: float
-    acked: int
-    durable_raw: int
-    share_raw: float | None
-    share_excused: float | None
-    nines_raw: float | None
-    nines_excused: float | None
-    lost_without_fault: int = 0  # records and operations that a run lost in which no fault had an effect
-    # Operations of admins: acknowledged; those of them that alone decide the state of an entity; those found so.
-    operations_acked: int = 0
-    operations_standing: int = 0
-    operations_held: int = 0
+    episodes: Annotated[int, meaning("faults and operations that had an effect on the data path")]
+    episodes_with_loss: Annotated[int, meaning("those of them in which promised records were lost")]
+    loss_bound: Annotated[
+        float,
+        meaning("exact one-sided 95 % upper bound (Clopper-Pearson) on the chance of loss for one fault episode"),
+    ]
+    acked: Annotated[int, meaning("acknowledged records; descriptive")]
+    durable_raw: Annotated[int, meaning("those of them that were not lost; descriptive")]
+    share_raw: Annotated[float | None, meaning("their share of all acknowledged records; descriptive")]
+    share_excused: Annotated[
+        float | None, meaning("the same, without excused records among the promised ones; descriptive")
+    ]
+    nines_raw: Annotated[float | None, meaning("`share_raw` as a number of nines; descriptive")]
+    nines_excused: Annotated[float | None, meaning("`share_excused` as a number of nines; descriptive")]
+    lost_without_fault: Annotated[
+        int,
+        meaning("records and operations that a run lost in which no fault had an effect, so that there is no episode"),
+    ] = 0
+    operations_acked: Annotated[int, meaning("acknowledged operations of admins")] = 0
+    operations_standing: Annotated[int, meaning("those that alone decide the state of an entity")] = 0
+    operations_held: Annotated[int, meaning("those of them that were found so")] = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class Verdict(Record, frozen=True, kw_only=True):
     """The verdict on one bundle, as in verdict.json."""
 
-    scenario: str
-    status: Status
-    findings: tuple[Finding, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
-    notes: tuple[str, ...] = ()
-    score: Score | None = None
-    promised: int = 0
-    durable: int = 0
-    not_covered: tuple[str, ...] = ()
-    facts: dict[str, Any] = field(default_factory=dict)  # release, seed, counts, steps with their effects
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON types, as FORMAT.md documents them. The status is written by its name."""
-        plain = {"format_version": FORMAT_VERSION, **asdict(self)}
-        plain["verdict"] = self.status.name
-        del plain["status"]
-        return plain
+    format_version: Annotated[int, meaning("the version of this format")] = FORMAT_VERSION
+    scenario: Annotated[str, meaning("name of the scenario")]
+    status: Annotated[Status, meaning("the verdict")] = field(name="verdict")
+    findings: Annotated[
+        tuple[Finding, ...],
+        meaning(
+            "one for each contiguous range of offsets. One with `excused_by` or `explained_by` does not condemn. "
+            "findings.parquet has every record of every finding"
+        ),
+    ]
+    doubts: Annotated[tuple[Doubt, ...], meaning("reasons why the run proved too little")]
+    notes: Annotated[tuple[str, ...], meaning("observations that never make a verdict FAIL by themselves")]
+    score: Annotated[Score | None, meaning("by fault episodes, and by records as a description")]
+    promised: Annotated[int, meaning("promised records, without those that the contract permits to lose")]
+    durable: Annotated[int, meaning("promised records that were not lost")]
+    not_covered: Annotated[tuple[str, ...], meaning("what the run did not test")]
+    facts: Annotated[VerdictFacts, meaning("figures that decide nothing")]

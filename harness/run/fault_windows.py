@@ -3,26 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
+from harness.model.documents.run import Windows
 from harness.model.scenario.rules import partition_of
 from harness.model.scenario.scenario import Scenario
-
-Window = tuple[int, int]  # begin and end, in epoch nanoseconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Windows:
-    """during: one window for each fault. A run without faults has none, and all of it is `before`."""
-
-    before: Window
-    during: tuple[Window, ...] = field(default=())
-    after: Window
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain JSON types, for run.json."""
-        return {"before": list(self.before), "during": [list(w) for w in self.during], "after": list(self.after)}
 
 
 def windows_of(started_ns: int, ended_ns: int, steps: Sequence[Mapping[str, Any]]) -> Windows:

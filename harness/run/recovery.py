@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from harness.clusters.base import Cluster
 from harness.faults.steps.waits import INTERNAL_TOPICS
 from harness.kafka.admin.client import AdminView, PartitionState
 from harness.model.clock import now_ns
+from harness.model.documents.run import Recovered, Settled
 from harness.model.errors import HarnessTimeout
 from harness.model.pending import Pending
 from harness.model.place import Place
@@ -35,23 +35,9 @@ class Acks(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """The result of a wait. `ok` False is evidence and not an error: the judge decides what it means."""
-
-    ok: bool
-    waited_s: float
-    last_seen: str
-    pending: Pending | None = None  # what was missing, if it was a wait for recovery that timed out
-
-    def as_dict(self) -> dict[str, object]:
-        plain = {"ok": self.ok, "waited_s": round(self.waited_s, 3), "last_seen": self.last_seen}
-        return plain if self.pending is None else {**plain, "pending": self.pending.value}
-
-
 def recovered(
     cluster: Cluster, admin: AdminView, topics: Sequence[str], load: Acks, flowing: Sequence[tuple[str, int]]
-) -> Settled:
+) -> Recovered:
     """Waits until every node is up, every ISR has been full once since healing, and `flowing` partitions have acks.
 
     An ISR may shrink again for a moment: Kafka does not promise that all are full at one instant.
@@ -74,7 +60,9 @@ def recovered(
         return _no_acks(load, flowing, healed_ns)
 
     waited = settled(pending, what="the cluster to recover after healing", deadline_s=RECOVERY_DEADLINE_S)
-    return waited if waited.ok else replace(waited, pending=missing)
+    return Recovered(
+        ok=waited.ok, waited_s=waited.waited_s, last_seen=waited.last_seen, pending=None if waited.ok else missing
+    )
 
 
 def isr_full(cluster: Cluster, admin: AdminView, topics: Sequence[str]) -> Settled:
@@ -135,13 +123,14 @@ def _complete(snapshot: Mapping[str, Any], topics: Sequence[str]) -> bool:
 
 
 def settled(pending: Callable[[], str], *, what: str, deadline_s: float) -> Settled:
-    """Waits until `pending` returns an empty text. After the deadline, the result has the last one."""
-    started = time.monotonic()
+    """Waits until `pending` returns an empty text. After the deadline, the result has the last one; that is evidence
+    and not an error, and the judge decides what it means."""
+    started, late = time.monotonic(), ""
     try:
         wait_for(pending, until=lambda reason: not reason, deadline_s=deadline_s, what=what, interval_s=_INTERVAL_S)
-    except HarnessTimeout as late:
-        return Settled(False, time.monotonic() - started, str(late))
-    return Settled(True, time.monotonic() - started, "")
+    except HarnessTimeout as timeout:
+        late = str(timeout)
+    return Settled(ok=not late, waited_s=round(time.monotonic() - started, 3), last_seen=late)
 
 
 def _nodes_down(cluster: Cluster) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from harness.clusters import Cluster
 from harness.clusters.metadata_history import history_of_cluster
 from harness.evidence import BundleWriter
+from harness.evidence.documents import plain
 from harness.evidence.history import write_history
 from harness.faults.steps import step_runner
 from harness.faults.steps.step_context import StepContext
@@ -19,19 +20,20 @@ from harness.kafka.admin.client import AdminView
 from harness.kafka.admin.positions import SampledTopic
 from harness.model.backend import PROCESSES
 from harness.model.clock import now_ns
-from harness.model.contract.contract import Contract
 from harness.model.contract.internal_topics import internal_topics
+from harness.model.documents.contract import Contract
 from harness.model.documents.reads import Read
-from harness.model.documents.run import Listener
+from harness.model.documents.run import Floors, Listener, Recovered, Run, Settled, Windows
 from harness.model.doubt_names import DoubtName
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import Scenario
 from harness.model.scenario.tier_rules import SEGMENTS_MIN, tiered_topics
+from harness.model.schemas import FORMAT_VERSION
 from harness.model.verdict import Doubt
 from harness.run import broker_state, recovery, share_groups, tls_probe
 from harness.run.admin_probe import AdminProbe
-from harness.run.fault_windows import Windows, targets_of, windows_of
+from harness.run.fault_windows import targets_of, windows_of
 from harness.run.offset_lookups import look_up, look_up_epochs
 from harness.run.position_sampler import PositionSampler
 from harness.run.tier_probe import TierProbe
@@ -105,7 +107,7 @@ def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
     return Driven(
         bundle=task.out,
         healthy=record.finished and not record.doubts,
-        doubts=tuple(Doubt(**d) for d in record.doubts),
+        doubts=tuple(record.doubts),
     )
 
 
@@ -122,10 +124,10 @@ class _Record:
         self.finished = False
         self.steps: list[dict[str, Any]] = []
         self.snapshots: list[dict[str, Any]] = []
-        self.doubts: list[dict[str, str]] = []
+        self.doubts: list[Doubt] = []
         self.notes: list[str] = []
-        self.recovered: dict[str, object] = {"ok": None, "waited_s": 0.0, "last_seen": "not asked"}
-        self.transactions_settled: dict[str, object] = dict(self.recovered)
+        self.recovered = Recovered(waited_s=0.0, last_seen="not asked")
+        self.transactions_settled = Settled(waited_s=0.0, last_seen="not asked")
         self.load: dict[str, Any] = {}
         self.has_history = False
         self.share_groups: list[dict[str, Any]] = []
@@ -133,9 +135,9 @@ class _Record:
         self.listeners: list[Listener] = []  # results of tls_probe
 
     def doubt(self, name: str, text: str) -> None:
-        self.doubts.append({"name": name, "text": text})
+        self.doubts.append(Doubt(name, text))
 
-    def tiered(self, settled: recovery.Settled) -> None:
+    def tiered(self, settled: Settled) -> None:
         """Adds a doubt where segments are missing in the remote tier: reads from the tier were not exercised."""
         if not settled.ok:
             self.doubt(DoubtName.TIER_UNFILLED, settled.last_seen)
@@ -151,30 +153,27 @@ class _Record:
     def write(self, *, finished: bool) -> None:
         floors = self.scenario.floors
         secured = tls_probe.evidence(self.listeners, self.access.traffic) if self.access.settings else None
-        self.bundle.document(
-            "run.json",
-            {
-                "finished": finished,
-                "negative_control": self.task.negative_control,
-                "contract": self.task.contract.as_dict(),
-                "started_ns": self.started_ns,
-                "ended_ns": self.ended_ns,
-                "windows": self.windows().as_dict(),
-                "floors": {"before": floors.before, "during": floors.during, "after": floors.after},
-                "targets": [list(place) for place in targets_of(self.scenario)],
-                "doubts": self.doubts,
-                "notes": self.notes,
-                "capabilities": sorted(self.cluster.capabilities),
-                "timestamps": "send",
-                "groups_resume": True,
-                "has_history": self.has_history,
-                "recovered": self.recovered,
-                "transactions_settled": self.transactions_settled,
-                "load": self.load,
-                "run": self.task.run,
-                **({"secured": secured} if secured else {}),
-            },
+        run = Run(
+            finished=finished,
+            contract=self.task.contract,
+            format_version=FORMAT_VERSION,
+            negative_control=self.task.negative_control,
+            started_ns=self.started_ns,
+            ended_ns=self.ended_ns,
+            windows=self.windows(),
+            floors=Floors(before=floors.before, during=floors.during, after=floors.after),
+            targets=tuple(targets_of(self.scenario)),
+            doubts=tuple(self.doubts),
+            notes=tuple(self.notes),
+            capabilities=tuple(sorted(self.cluster.capabilities)),
+            timestamps="send",
+            groups_resume=True,
+            has_history=self.has_history,
+            recovered=self.recovered,
+            transactions_settled=self.transactions_settled,
+            secured=secured,
         )
+        self.bundle.document("run.json", {**plain(run), "load": self.load, "run": self.task.run})
         self.bundle.document("steps.json", self.steps)
 
 
@@ -263,8 +262,7 @@ def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierProbe, 
     record.cluster.heal()
     say("waiting for the cluster to recover")
     flowing = [place for place in targets_of(record.scenario) if scenario.floors.after]
-    settled = recovery.recovered(record.cluster, admin, [t.name for t in scenario.topics], load, flowing)
-    record.recovered = settled.as_dict()
+    record.recovered = recovery.recovered(record.cluster, admin, [t.name for t in scenario.topics], load, flowing)
     _hold_load(record, load, "after", since_ns=now_ns(), served=bool(scenario.floors.after))
     _spend_budget(record, load)
     record.tiered(tier.filled(SEGMENTS_MIN))
@@ -315,7 +313,7 @@ def _settle_and_drain(
     cluster, bundle = record.cluster, record.bundle
     topics = [topic.name for topic in record.scenario.topics]
     say("waiting for transactions to be over and every ISR to be full")
-    record.transactions_settled = recovery.transactions_over(admin, topics, TRANSACTIONS_DEADLINE_S).as_dict()
+    record.transactions_settled = recovery.transactions_over(admin, topics, TRANSACTIONS_DEADLINE_S)
     settled = recovery.isr_full(cluster, admin, topics)
     if not settled.ok:  # not the same as `recovered`: an ISR may shrink again
         record.doubt(DoubtName.ISR_NOT_FULL, settled.last_seen)

@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from harness.kafka.admin.client import AdminView
 from harness.model.clock import now_ns
-from harness.model.contract.contract import LOCK, LOCK_MS_DEFAULT
+from harness.model.contract.contract import LOCK
+from harness.model.contract.kafka_defaults import LOCK_MS_DEFAULT
 from harness.model.errors import HarnessTimeout
 from harness.model.scenario.scenario import SHARE_ISOLATION, SHARE_RESET, Scenario
 from harness.model.waiting import wait_for

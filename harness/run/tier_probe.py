@@ -28,6 +28,7 @@ from harness.kafka.storage.log_directory import (
 from harness.kafka.storage.remote_log_metadata import SEGMENT, TierRecord, decode
 from harness.kafka.storage.segment_scan import REMOTE_TIER, batch_columns
 from harness.model.clock import now_ns
+from harness.model.documents.run import Settled
 from harness.model.place import Place
 from harness.model.scenario.scenario import Scenario, Topic
 from harness.model.scenario.tier_rules import LOCAL_RETENTION, REMOTE, is_tiered
@@ -66,12 +67,12 @@ class TierProbe:
         few = [(topic, p, counts[topic, p]) for topic, p in places if counts[topic, p] < segments_n]
         return ", ".join(f"{topic}-{p} has {n} of {segments_n} segments in the tier" for topic, p, n in few[:5])
 
-    def filled(self, segments_n: int) -> recovery.Settled:
+    def filled(self, segments_n: int) -> Settled:
         """Waits until every partition has that many segments in the tier."""
         what = "segments of every partition to be in the remote tier"
         return recovery.settled(lambda: self.lacking(segments_n), what=what, deadline_s=FILLED_DEADLINE_S)
 
-    def at_rest(self) -> recovery.Settled:
+    def at_rest(self) -> Settled:
         """Waits until every replica has copied and deleted all segments that it may."""
         return recovery.settled(self._underway, what="the remote tier to come to rest", deadline_s=REST_DEADLINE_S)
 

@@ -12,12 +12,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Final
+from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
 from harness.model.documents.steps import Step
+from harness.model.documents.verdict_facts import AckTimes, Availability, LongestStall, ReadTimes
 from harness.model.facts import FactKind
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case, Place
@@ -76,32 +77,37 @@ def waits(given: Prepared) -> list[Waits]:
     return found
 
 
-def _stall(row: Any) -> Stall:
+def _stall(row: Row) -> Stall:
     return Stall((row["topic"], row["topic_id"], row["partition"]), row["from_ns"], row["to_ns"])
 
 
-def figures(case: Case, known: Waits, places: Iterable[Place]) -> dict[str, Any]:
+def figures(case: Case, known: Waits, places: Iterable[Place]) -> Availability:
     """The figures of a verdict, in ms and s, with the fault of each stall. places: where records were sent to; a
     place without a stall during a fault has 0."""
     none = dict.fromkeys(sorted({_named(place) for place in places}), 0.0)
     faults = {step.name: none for step in case.steps if step.is_fault and step.started_ns is not None}
     without_acks = faults | _by_fault(known.stalls, case.steps)
     longest = max(known.stalls, key=lambda stall: stall.seconds, default=None)
-    return {
-        "ack_ms": _in_ms("acks", known.acks),
-        "read_ms": _in_ms("records", known.reads),
-        "longest_stall": longest
-        and {
-            "place": _named(longest.place),
-            "s": round(longest.seconds, 3),
-            "fault": _fault_of(longest, case.steps),
-            "also_open": _also_open([longest], case.steps),
-        },
-        "without_acks_s": {fault: dict(sorted((none | by).items())) for fault, by in without_acks.items()},
-        "also_open": _shared(known.stalls, case.steps),
-        "without_commits_s": _by_fault(known.commits, case.steps),
-        "tier_caught_up_s": dict(_caught_up(case.steps)),
-    }
+    acks = {window: AckTimes(acks=n, p50=_ms(p50), p99=_ms(p99)) for window, (n, p50, p99) in known.acks.items()}
+    reads = {window: ReadTimes(records=n, p50=_ms(p50), p99=_ms(p99)) for window, (n, p50, p99) in known.reads.items()}
+    return Availability(
+        ack_ms=acks,
+        read_ms=reads,
+        longest_stall=None if longest is None else _longest(longest, case.steps),
+        without_acks_s={fault: dict(sorted((none | by).items())) for fault, by in without_acks.items()},
+        also_open=_shared(known.stalls, case.steps),
+        without_commits_s=_by_fault(known.commits, case.steps),
+        tier_caught_up_s=dict(_caught_up(case.steps)),
+    )
+
+
+def _longest(stall: Stall, steps: Sequence[Step]) -> LongestStall:
+    return LongestStall(
+        place=_named(stall.place),
+        s=round(stall.seconds, 3),
+        fault=_fault_of(stall, steps),
+        also_open=_also_open([stall], steps),
+    )
 
 
 def _by_fault(stalls: Sequence[Stall], steps: Sequence[Step]) -> dict[str, dict[str, float]]:
@@ -124,11 +130,8 @@ def _caught_up(steps: Sequence[Step]) -> Iterator[tuple[str, float]]:
                 yield step.name, round((min(ended) - step.healed_ns) / _NS, 3)
 
 
-def _in_ms(what: str, latencies: Latencies) -> dict[str, dict[str, float]]:
-    return {
-        window: {what: n, "p50": round(p50 / 1e6, 3), "p99": round(p99 / 1e6, 3)}
-        for window, (n, p50, p99) in latencies.items()
-    }
+def _ms(ns: int) -> float:
+    return round(ns / 1e6, 3)
 
 
 def _named(place: Place) -> str:
@@ -153,13 +156,13 @@ def _open_during(stall: Stall, steps: Sequence[Step]) -> dict[tuple[int, str], i
     return {of: ns for of, ns in shared.items() if ns > 0}
 
 
-def _also_open(stalls: Iterable[Stall], steps: Sequence[Step]) -> list[str]:
+def _also_open(stalls: Iterable[Stall], steps: Sequence[Step]) -> tuple[str, ...]:
     """Other faults that were active during any of these stalls, in order."""
     others = {of: None for stall in stalls for of in _open_during(stall, steps) if of[1] != _fault_of(stall, steps)}
-    return list(dict.fromkeys(name for _, name in sorted(others)))
+    return tuple(dict.fromkeys(name for _, name in sorted(others)))
 
 
-def _shared(stalls: Sequence[Stall], steps: Sequence[Step]) -> dict[str, list[str]]:
+def _shared(stalls: Sequence[Stall], steps: Sequence[Step]) -> dict[str, tuple[str, ...]]:
     """For each fault that stalls are attributed to: other faults that were active during them."""
     by_fault: dict[str, list[Stall]] = defaultdict(list)
     for stall in stalls:

@@ -23,14 +23,14 @@ def evidence_gaps(case: Case, counts: Counts) -> Iterator[Doubt]:
 
 
 def _streams(counts: Counts) -> Iterator[Doubt]:
-    unreserved = sum(row["producer"] is None for row in counts.streams)
+    unreserved = sum(row.producer is None for row in counts.streams)
     if unreserved:
         yield Doubt(
             DoubtName.NO_RESERVATION, f"{unreserved} streams have no reservation, so their producers are unknown"
         )
     for row in counts.streams:
-        if row["rows"] != row["sent_seq"]:
-            text = f"stream {row['stream']} has {row['rows']} rows in the ledger and {row['sent_seq']} sequence numbers"
+        if row.rows != row.sent_seq:
+            text = f"stream {row.stream} has {row.rows} rows in the ledger and {row.sent_seq} sequence numbers"
             yield Doubt(DoubtName.LEDGER_GAP, text)
 
 

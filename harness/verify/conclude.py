@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
-from msgspec import to_builtins
+from msgspec.structs import replace
 
 from harness.model.contract.contract import SENTINEL
 from harness.model.documents.steps import Step
-from harness.model.excuse import Excused, excused_from_dict
+from harness.model.documents.verdict_facts import ReadFromTier, ShownStep, VerdictFacts
+from harness.model.excuse import Excused
 from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind, kind_of
 from harness.model.outcome import JAVA_CLIENTS, LIBRDKAFKA
@@ -35,6 +36,7 @@ from harness.verify.doubts import doubts_of, history_problem
 from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.rows import NOT_FINDINGS, NOTED
+from harness.verify.engine.runs import RecordRange
 from harness.verify.engine.steps import episodes_of, step_at
 from harness.verify.excusing import excused_findings, unreadable
 from harness.verify.read_back import copies_read, deleted_by
@@ -72,7 +74,7 @@ class CaseResults:
     checks declare."""
 
     case: Case
-    runs: Sequence[Mapping[str, Any]]
+    runs: Sequence[RecordRange]
     counts: Counts
     failed: Mapping[str, str]
     admins: AdminReport = field(default_factory=AdminReport)
@@ -84,7 +86,7 @@ class CaseResults:
 def conclude(known: CaseResults) -> Verdict:
     """The verdict on one case."""
     case = known.case
-    reported = [run for run in known.runs if run["kind"] not in NOT_FINDINGS]
+    reported = [run for run in known.runs if run.kind not in NOT_FINDINGS]
     operations, seam = judged(case, known.admins), judged_seam(case, known.tier)
     of_records = (*(_finding(run, case, known.tier) for run in reported), *_not_listed(reported))
     without_records = (
@@ -99,7 +101,7 @@ def conclude(known: CaseResults) -> Verdict:
     doubts += [*known.of_checks, *plugins.doubts(case)]
     doubts += holes(case, unreadable(case, known.tier))
     lost, excused = _losses(reported)
-    promised = known.counts.total("promised")
+    promised = known.counts.totals.promised
     return Verdict(
         scenario=case.scenario.name or case.name,
         status=status_of(findings, doubts),
@@ -157,7 +159,7 @@ def _of_load(wrote: Collection[str]) -> str:
 
 def _of_readers(case: Case) -> str:
     """Only the harness is sure to name the client of each reader; it reads with librdkafka and the own client."""
-    known = case.manifest.get("sealed_by") == "harness"
+    known = case.manifest.by_harness
     return f"{LIBRDKAFKA} read all records" if known else "it is unknown which client read the records"
 
 
@@ -175,54 +177,50 @@ def status_of(findings: Sequence[Finding], doubts: Sequence[Doubt]) -> Status:
     return Status.INCONCLUSIVE if doubts else Status.PASS
 
 
-def _finding(run: Mapping[str, Any], case: Case, tier: Tier) -> Finding:
-    one_stream = run["stream_min"] is not None and run["stream_min"] == run["stream_max"] and run["stream_min"] >= 0
+def _finding(run: RecordRange, case: Case, tier: Tier) -> Finding:
+    one_stream = run.stream_min is not None and run.stream_min == run.stream_max and run.stream_min >= 0
     return Finding(
-        kind=kind_of(run["kind"]),
-        topic=run["topic"],
-        topic_id=run["topic_id"],
-        partition=run["partition"],
-        offset_first=run["offset_first"],
-        offset_last=run["offset_last"],
-        stream=run["stream_min"] if one_stream else None,
-        seq_first=run["seq_first"] if one_stream else None,
-        seq_last=run["seq_last"] if one_stream else None,
-        count=run["count"],
-        first_ns=run["first_ns"],
-        last_ns=run["last_ns"],
-        step=step_at(case.steps, run["returned_first_ns"]),
-        reader=run["reader"],
+        kind=kind_of(run.kind),
+        topic=run.topic,
+        topic_id=run.topic_id,
+        partition=run.partition,
+        offset_first=run.offset_first,
+        offset_last=run.offset_last,
+        stream=run.stream_min if one_stream else None,
+        seq_first=run.seq_first if one_stream else None,
+        seq_last=run.seq_last if one_stream else None,
+        count=run.count,
+        first_ns=run.first_ns,
+        last_ns=run.last_ns,
+        step=step_at(case.steps, run.returned_first_ns),
+        reader=run.reader,
         detail="; ".join(words for words in (seen(run), _in_tier(run, case, tier)) if words),
-        contract=promise(kind_of(run["kind"]), run["topic"], run["producer"], case.contract, run["reason"]),
-        excused_by=run["excused_by"],
-        excuse=_excuse(run),
-        explained_by=run["explained_by"],
+        contract=promise(kind_of(run.kind), run.topic, run.producer, case.contract, run.reason),
+        excused_by=run.excused_by,
+        excuse=run.excuse,
+        explained_by=run.explained_by,
     )
 
 
-def _excuse(run: Mapping[str, Any]) -> Excused | None:
-    excuse = run["excuse"]
-    return None if excuse is None else excused_from_dict(excuse.asDict(recursive=True))
-
-
-def _in_tier(run: Mapping[str, Any], case: Case, tier: Tier) -> str:
+def _in_tier(run: RecordRange, case: Case, tier: Tier) -> str:
     """For missing records of a topic in the remote tier: whether they had been copied there."""
-    topic, place = case.contract.topics.get(run["topic"]), (run["topic"], run["topic_id"], run["partition"])
-    if run["kind"] not in _GONE or topic is None or not topic.tiered or run["offset_first"] is None:
+    topic, place = case.contract.topics.get(run.topic), (run.topic, run.topic_id, run.partition)
+    first, last = run.offset_first, run.offset_last
+    if run.kind not in _GONE or topic is None or not topic.tiered or first is None or last is None:
         return ""
-    return ever_copied(tier.partitions[place], run["offset_first"], run["offset_last"])
+    return ever_copied(tier.partitions[place], first, last)
 
 
-def _not_listed(runs: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
+def _not_listed(runs: Sequence[RecordRange]) -> tuple[Finding, ...]:
     """One more finding for each kind of which not every range is listed, with the number of the others."""
-    listed: dict[tuple[Any, ...], list[int]] = {}
+    listed: dict[tuple[str, str | None, str | None], list[int]] = {}
     excuses: dict[str | None, Excused | None] = {None: None}
     for run in runs:
-        excuses.setdefault(run["excused_by"], _excuse(run))
-        figures = listed.setdefault((run["kind"], run["excused_by"], run["explained_by"]), [0, 0, 0, 0])
+        excuses.setdefault(run.excused_by, run.excuse)
+        figures = listed.setdefault((run.kind, run.excused_by, run.explained_by), [0, 0, 0, 0])
         figures[0] += 1
-        figures[1] += run["count"]
-        figures[2:] = run["all_runs"], run["all_records"]
+        figures[1] += run.count
+        figures[2:] = run.all_runs, run.all_records
     return tuple(
         Finding(
             kind=kind_of(kind),
@@ -237,12 +235,12 @@ def _not_listed(runs: Sequence[Mapping[str, Any]]) -> tuple[Finding, ...]:
     )
 
 
-def _losses(runs: Sequence[Mapping[str, Any]]) -> tuple[int, int]:
+def _losses(runs: Sequence[RecordRange]) -> tuple[int, int]:
     """Acknowledged records that are missing: all of them, and those that the contract permits to be lost."""
     fates = {
-        (run["kind"], run["excused_by"], run["explained_by"]): run["all_records"]
+        (run.kind, run.excused_by, run.explained_by): run.all_records
         for run in runs
-        if run["kind"] in LOSSES and run["stream_min"] is not None
+        if run.kind in LOSSES and run.stream_min is not None
     }
     return sum(fates.values()), sum(n for (_, excused, _), n in fates.items() if excused is not None)
 
@@ -253,12 +251,12 @@ def _notes(known: CaseResults) -> list[str]:
     notes += returned_by_design(case)
     notes += plugins.notes(case)
     for kind in NOTED:
-        if noted := [run for run in runs if run["kind"] == kind]:
-            places = sorted({f"{run['topic']}/{run['partition']}" for run in noted})
-            notes.append(note(kind, sum(run["fate_records"] for run in noted), places[:5]))
+        if noted := [run for run in runs if run.kind == kind]:
+            places = sorted({f"{run.topic}/{run.partition}" for run in noted})
+            notes.append(note(kind, sum(run.fate_records for run in noted), places[:5]))
     if case.history is not None:  # the gaps are doubts
         notes += [history_problem(one) for one in case.history.problems if one not in case.history.gaps]
-    condemned = [run for run in runs if run["kind"] in _COPIES and not (run["excused_by"] or run["explained_by"])]
+    condemned = [run for run in runs if run.kind in _COPIES and not (run.excused_by or run.explained_by)]
     if condemned and not known.counts.disks:
         notes.append(
             "no batch headers were read, so it is unknown whether the client caused second copies or their order"
@@ -266,37 +264,35 @@ def _notes(known: CaseResults) -> list[str]:
     return notes
 
 
-def _facts(known: CaseResults) -> dict[str, Any]:
+def _facts(known: CaseResults) -> VerdictFacts:
     case, counts = known.case, known.counts
-    return {
-        "release": case.manifest.get("release"),
-        "starts_on": case.manifest.get("starts_on"),
-        "seed": case.manifest.get("seed"),
-        **({"plugins": [plugin.as_dict() for plugin in active()]} if active() else {}),
-        "negative_control": case.run.negative_control,
-        "complete": case.complete,
-        "records": {k: counts.total(k) for k in ("attempted", "acked", "promised", "refused", "unknown")},
-        "availability": figures(case, counts.waits, counts.sent),
-        "read_from_tier": {"records": counts.tier[0], "of": counts.tier[1]} if tiered(case) else None,
-        "redelivered": counts.again,
-        "missed": counts.missed,
-        "stopped": stopped(case),
-        "shown_undecided": counts.undecided,
-        "deleted": _below_log_start(case),
-        "deleted_by": deleted_by(case, counts, known.runs, known.below_log_start),
-        "read_back": copies_read(case, counts),
-        "returned": returned(case),
-        "unknown_outcomes": {
-            f"{t}/{p}": sent["unknown"] for (t, _, p), sent in sorted(counts.sent.items()) if sent["unknown"]
-        },
-        "observations": {" ".join(who): n for who, n in sorted(counts.read.items())},
-        "steps": [_shown(step) for step in case.steps],
-    }
+    read, of = counts.tier
+    return VerdictFacts(
+        release=case.manifest.release,
+        starts_on=case.manifest.starts_on,
+        seed=case.manifest.seed,
+        plugins=tuple(plugin.used for plugin in active()),
+        negative_control=case.run.negative_control,
+        complete=case.complete,
+        records=counts.totals,
+        availability=figures(case, counts.waits, counts.sent),
+        read_from_tier=ReadFromTier(records=read, of=of) if tiered(case) else None,
+        redelivered=counts.again,
+        missed=counts.missed,
+        stopped=stopped(case),
+        shown_undecided=counts.undecided,
+        deleted=_below_log_start(case),
+        deleted_by=deleted_by(case, counts, known.runs, known.below_log_start),
+        read_back=copies_read(case, counts),
+        returned=returned(case),
+        unknown_outcomes={f"{t}/{p}": sent.unknown for (t, _, p), sent in sorted(counts.sent.items()) if sent.unknown},
+        observations={" ".join(who): n for who, n in sorted(counts.read.items())},
+        steps=tuple(_shown(step) for step in case.steps),
+    )
 
 
-def _shown(step: Step) -> dict[str, object]:
-    effect = None if step.effect is None else to_builtins(step.effect)
-    return {"name": step.name, "do": step.do, "is_fault": step.is_fault, "effect": effect}
+def _shown(step: Step) -> ShownStep:
+    return ShownStep(name=step.name, do=step.do, is_fault=step.is_fault, effect=step.effect)
 
 
 def _below_log_start(case: Case) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from harness.model.documents.steps import Effect
 from harness.model.doubt_names import DoubtName
@@ -24,11 +24,12 @@ from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, places_of
 from harness.verify.engine.compare import from_its_own_copy
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.rows import LEADER_UNKNOWN, NOT_READ, UNATTRIBUTED, UNJUDGED, UNPROCESSED, UNSHARED
+from harness.verify.engine.runs import RecordRange
 from harness.verify.excuses.topics_deleted import deleted
 from harness.verify.sentences import unattributed
 from harness.verify.work_done import work_done
 
-Runs = Sequence[Mapping[str, Any]]
+Runs = Sequence[RecordRange]
 
 
 def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str]) -> list[Doubt]:
@@ -61,8 +62,8 @@ def _unattributed(runs: Runs) -> Iterator[Doubt]:
     """Defects that a client of which nothing is known may have caused."""
     records: Counter[tuple[str, str, str]] = Counter()
     for run in runs:
-        if run["kind"] == UNATTRIBUTED:
-            records[run["reason"], run["reader"], f"{run['topic']}/{run['partition']}"] += run["fate_records"]
+        if run.kind == UNATTRIBUTED:
+            records[run.reason, run.reader or "", f"{run.topic}/{run.partition}"] += run.fate_records
     for (kind, client, place), count in records.items():
         yield Doubt(DoubtName.UNATTRIBUTED, unattributed(kind, client, place, count))
 
@@ -106,21 +107,21 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
     unshared: Counter[tuple[str, str]] = Counter()
     unprocessed: Counter[tuple[str, str]] = Counter()
     for run in runs:
-        place = f"{run['topic']}/{run['partition']}"
-        if run["kind"] == NOT_READ:
-            not_read[place] += run["fate_records"]
-        elif run["kind"] == UNJUDGED:
-            start = run["other_last"]
+        place = f"{run.topic}/{run.partition}"
+        if run.kind == NOT_READ:
+            not_read[place] += run.fate_records
+        elif run.kind == UNJUDGED:
+            start = run.other_last
             lacks = "the evidence lacks the batch sizes, or the log start before the run"
             yield Doubt(DoubtName.UNJUDGED, f"the log of {place} starts at {start}; {lacks}, so it may be wrong")
-        elif run["kind"] == UNPROCESSED:
-            unprocessed[run["reader"], place] += run["fate_records"]
-        elif run["kind"] == LEADER_UNKNOWN:
-            text = f"{run['fate_records']} records or commits of {place} are missing, and it is unknown which leader"
+        elif run.kind == UNPROCESSED:
+            unprocessed[run.reader or "", place] += run.fate_records
+        elif run.kind == LEADER_UNKNOWN:
+            text = f"{run.fate_records} records or commits of {place} are missing, and it is unknown which leader"
             because = "they were acknowledged after an election, while the deposed leader may not have known of it"
             yield Doubt(DoubtName.LEADER_UNKNOWN, f"{text} acknowledged them: {because}; run it again")
-        elif run["kind"] == UNSHARED:
-            unshared[run["reader"], place] += run["fate_records"]
+        elif run.kind == UNSHARED:
+            unshared[run.reader or "", place] += run.fate_records
     for (processor, place), records in unprocessed.items():
         yield Doubt(
             DoubtName.UNPROCESSED, f"{processor} had not yet processed {records} records of {place} when the run ended"
@@ -155,7 +156,7 @@ def _places_not_read(case: Case, counts: Counts) -> Iterator[Doubt]:
     for place, figures in counts.sent.items():
         facts = known.get(place)
         name = f"{place[0]}/{place[2]}"
-        if not figures["acked"] or place[:2] in gone:
+        if not figures.acked or place[:2] in gone:
             continue
         if facts is None or facts.committed is None:
             yield Doubt(DoubtName.NO_DRAIN, f"{name} was not read as {COMMITTED} after healing")
@@ -177,7 +178,7 @@ def _copies_not_read(case: Case) -> Iterator[Doubt]:
     Without transactions any one copy suffices as read_uncommitted, because the leader may have changed since the read.
     Bundles that others sealed may lack some.
     """
-    if case.manifest.get("sealed_by") != "harness" or case.last_snapshot is None:
+    if not case.manifest.by_harness or case.last_snapshot is None:
         return
     done = {(r.topic, r.partition, r.isolation, r.replica) for r in case.reads}
     for p in case.last_partitions:
@@ -328,9 +329,9 @@ def _exact_losses(case: Case, runs: Runs) -> Iterator[Doubt]:
     """Fewer losses than the exact number that the scenario must cause: then it did not do what it says."""
     for exact in case.contract.exact_losses:
         lost = sum(
-            run["fate_records"]
+            run.fate_records
             for run in runs
-            if run["kind"] == Kind.LOST and (run["topic"], run["partition"]) == (exact.topic, exact.partition)
+            if run.kind == Kind.LOST and (run.topic, run.partition) == (exact.topic, exact.partition)
         )
         if lost < exact.count:
             place = f"{exact.topic}/{exact.partition}"

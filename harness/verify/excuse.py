@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harness.verify.checks.tier.unreadable import Unreadable
     from harness.verify.engine.case import Case
     from harness.verify.engine.prepared import Prepared
-    from harness.verify.promise import Clause
+    from harness.verify.excuses.clauses import Clause
 
 # The column `excuse` of rows, and `evidence`, its part that `rows` of an excuse may set.
 _EVIDENCE: Final = "kind: string, what: string, step: string, at_ns: bigint"

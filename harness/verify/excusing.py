@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
+from msgspec.structs import replace
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
@@ -18,9 +18,9 @@ from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, frame
 from harness.verify.excuse import REFERENCE, Turn, with_reference
-from harness.verify.excuses.clauses import excuse_of, with_holding
+from harness.verify.excuses.clauses import Clause, excuse_of, with_holding
 from harness.verify.excuses.late_acks import late_acks
-from harness.verify.promise import Clause, excuses
+from harness.verify.promise import excuses
 from harness.verify.registry import clauses_of_excuses, in_one_line, late_clauses
 
 

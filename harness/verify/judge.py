@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -29,9 +29,9 @@ from harness.verify.engine.inputs import Inputs, side_by_side
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, prepare
 from harness.verify.engine.rows import NOT_FINDINGS, in_form, union
-from harness.verify.engine.runs import collected, runs_of
+from harness.verify.engine.runs import RecordRange, collected, runs_of
 from harness.verify.engine.session import java_runs, open_session
-from harness.verify.engine.tables import BUNDLE, Frames, read_tables
+from harness.verify.engine.tables import Frames, read_tables
 from harness.verify.excuses.client_faults import attributed
 from harness.verify.excusing import excused
 from harness.verify.promise import declared
@@ -130,9 +130,9 @@ def judge_tables(
         below = _collected(lambda: below_log_start(inputs.drill), none_below, "deletions", failed)
         tiers = _collected(lambda: inputs.tiers, [Tier() for _ in cases], "tier", failed)
     said = doubts_of_checks(cases, failed)
-    by_bundle: dict[int, list[dict[str, Any]]] = defaultdict(list)
+    by_bundle: dict[int, list[RecordRange]] = defaultdict(list)
     for run in runs:
-        by_bundle[run[BUNDLE]].append(run)
+        by_bundle[run.bundle].append(run)
     verdicts = [
         _concluded(
             CaseResults(
@@ -165,7 +165,7 @@ def _concluded(seen: CaseResults) -> Verdict:
     try:
         return conclude(seen)
     except (KeyError, TypeError, AttributeError) as foreign:
-        if seen.case.manifest.get("sealed_by") == "harness":
+        if seen.case.manifest.by_harness:
             raise  # a defect of the harness
         raise BadEvidence(f"{seen.case.name}: {lacking(foreign)}") from foreign
 
@@ -197,7 +197,7 @@ def _checked(inputs: Inputs, pool: Executor, failed: dict[str, str], progress: P
 
 def _deduplicated(
     of_check: dict[str, DataFrame], given: Prepared, failed: dict[str, str]
-) -> tuple[DataFrame | None, list[dict[str, Any]]]:
+) -> tuple[DataFrame | None, list[RecordRange]]:
     if not of_check:
         return None, []
     try:
@@ -209,12 +209,12 @@ def _deduplicated(
         return None, []
 
 
-def _of_known_kinds(runs: list[dict[str, Any]], failed: dict[str, str]) -> list[dict[str, Any]]:
+def _of_known_kinds(runs: list[RecordRange], failed: dict[str, str]) -> list[RecordRange]:
     """The ranges without those of a kind that no check introduces, which nothing could be said about."""
     known = {*NOT_FINDINGS, *(kind for check in declared().values() for kind in check.kinds)}
-    for kind in sorted({str(run["kind"]) for run in runs} - known):
+    for kind in sorted({run.kind for run in runs} - known):
         failed[kind] = "a check reported findings of this kind, and none introduces it in its `kinds`"
-    return [run for run in runs if run["kind"] in known]
+    return [run for run in runs if run.kind in known]
 
 
 def deduplicated_rows(rows: DataFrame, given: Prepared, failed: dict[str, str]) -> DataFrame:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from harness.model.documents.manifest import UsedPlugin
 from harness.model.doubt_names import DoubtName
 from harness.model.plugin import Plugin, active
 from harness.model.verdict import Doubt
@@ -14,12 +14,12 @@ from harness.verify.engine.case import Case
 def doubts(case: Case) -> Iterator[Doubt]:
     """A doubt for each check that the run was to be judged by and that this judge does not have."""
     known = {check for plugin in active() for check in plugin.checks}
-    for played in _played(case):
-        for check in played["checks"]:
+    for played in case.manifest.plugins:
+        for check in played.checks:
             if check not in known:
                 yield Doubt(
                     DoubtName.CHECK_MISSING,
-                    f"the run is to be judged by the check {check} of the plugin {played['name']}, which is not here; "
+                    f"the run is to be judged by the check {check} of the plugin {played.name}, which is not here; "
                     "give its folder with --plugins",
                 )
 
@@ -31,22 +31,18 @@ def notes(case: Case) -> Iterator[str]:
             yield f"the plugin {plugin.name} judged, too, with {', '.join(plugin.checks)}"
     here = {plugin.name: plugin for plugin in active()}
     scenario = case.scenario.name
-    for played in _played(case):
-        known = here.get(played["name"])
-        if known is None and scenario in played["scenarios"]:
+    for played in case.manifest.plugins:
+        known = here.get(played.name)
+        if known is None and scenario in played.scenarios:
             yield (
-                f"the scenario {scenario} is of the plugin {played['name']}, which is not here; all that a verdict "
+                f"the scenario {scenario} is of the plugin {played.name}, which is not here; all that a verdict "
                 "needs of it is in the bundle"
             )
-        elif known is not None and (changed := _changed(known, played["files"])):
+        elif known is not None and (changed := _changed(known, played)):
             yield f"the plugin {known.name} has changed since the run: {', '.join(changed)}"
 
 
-def _played(case: Case) -> list[Mapping[str, Any]]:
-    return list(case.manifest.get("plugins") or [])
-
-
-def _changed(plugin: Plugin, played: Mapping[str, Mapping[str, object]]) -> list[str]:
+def _changed(plugin: Plugin, played: UsedPlugin) -> list[str]:
     """Files that were added, removed or changed since the run."""
-    paths = sorted({*plugin.files, *played})
-    return [path for path in paths if dict(plugin.files.get(path, {})) != dict(played.get(path, {}))]
+    paths = sorted({*plugin.files, *played.files})
+    return [path for path in paths if plugin.files.get(path) != played.files.get(path)]

@@ -9,22 +9,21 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql import DataFrame
 
-from harness.model.contract.contract import Contract, ProducerContract, TopicContract
+from harness.model.documents.contract import Contract, ProducerContract, TopicContract
 from harness.model.finding import FindingKind
 from harness.model.verdict import Doubt
 from harness.verify.engine.rows import Reason
+from harness.verify.engine.runs import RecordRange
 from harness.verify.excuse import Excuse
 
 if TYPE_CHECKING:
     from harness.verify.engine.case import Case
 
-Run = Mapping[str, Any]
-Sentence = str | Callable[[Run], str]
-Clause = tuple[Any, ...]
+Sentence = str | Callable[[RecordRange], str]
 Query = Callable[..., DataFrame]
 # The parts of `engine.inputs.Inputs`, which a query names as its parameters.
 PARTS: Final = ("given", "read", "drained", "drill", "compared", "tiers")
@@ -179,9 +178,9 @@ def parameters(query: Query) -> tuple[str, ...]:
     return tuple(inspect.signature(query).parameters)
 
 
-def span(run: Run, what: str) -> str:
+def span(run: RecordRange, what: str) -> str:
     """ "offset 7", or "offsets 7 to 9", from the second figure of a range."""
-    first, last = run["other_first"], run["other_last"]
+    first, last = run.other_first, run.other_last
     return f"{what} {first}" if first == last else f"{what}s {first} to {last}"
 
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import functions as F
 
 from harness.model.documents.steps import RecordsDeleted, Step, TierLeft
+from harness.model.documents.verdict_facts import ReadBack
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
 from harness.verify.checks.lost import Lost
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.case import Case, Place, places_of
 from harness.verify.engine.counts import Counts
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
+from harness.verify.engine.runs import RecordRange
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, Values, frame
 from harness.verify.excuses.retention import deleting_settings
 from harness.verify.excuses.topics_deleted import deleted
 
@@ -59,24 +61,21 @@ def below_log_start(drill: Drill) -> list[dict[str, int]]:
     return out
 
 
-def deleted_by(
-    case: Case, counts: Counts, runs: Sequence[Mapping[str, Any]], below: Mapping[str, int]
-) -> dict[str, int]:
+def deleted_by(case: Case, counts: Counts, runs: Sequence[RecordRange], below: Mapping[str, int]) -> dict[str, int]:
     """By setting or request, how many acknowledged records were deleted. below: of `below_log_start`."""
     found = Counter(below)
     found[Deletion.COMPACTION.value] += sum(
-        run["fate_records"] for run in runs if (run["kind"], run["reason"]) == (Kind.LOST, Lost.COMPACTED)
+        run.fate_records for run in runs if (run.kind, run.reason) == (Kind.LOST, Lost.COMPACTED)
     )
     topics = deleted(case)
-    found[Deletion.TOPIC.value] += sum(of["acked"] for place, of in counts.sent.items() if place[:2] in topics)
+    found[Deletion.TOPIC.value] += sum(of.acked for place, of in counts.sent.items() if place[:2] in topics)
     return {setting: records for setting, records in sorted(found.items()) if records}
 
 
-def copies_read(case: Case, counts: Counts) -> dict[str, int | None]:
-    """Partitions with acknowledged records, how many of their copies were read to the end, and how many there are (None
-    = no broker reported it)."""
+def copies_read(case: Case, counts: Counts) -> ReadBack:
+    """How many copies of partitions with acknowledged records were read to the end."""
     topics = deleted(case)
-    places = {place for place, of in counts.sent.items() if of["acked"] and place[:2] not in topics}
+    places = {place for place, of in counts.sent.items() if of.acked and place[:2] not in topics}
     there = {row.place: set(row.replicas) for row in case.last_partitions}
     read: dict[Place, set[int]] = {}
     for one in case.reads:
@@ -86,14 +85,14 @@ def copies_read(case: Case, counts: Counts) -> dict[str, int | None]:
             # A read that several brokers served is a read of no copy in particular.
             of_copy = served & there.get(place, served) if len(served) == 1 else set()
             read.setdefault(place, set()).update(of_copy)
-    return {
-        "partitions": len(places),
-        "copies_read": sum(max(len(brokers), 1) for brokers in read.values()),
-        "copies": sum(len(there[place]) for place in places) if places <= there.keys() else None,
-    }
+    return ReadBack(
+        partitions=len(places),
+        copies_read=sum(max(len(brokers), 1) for brokers in read.values()),
+        copies=sum(len(there[place]) for place in places) if places <= there.keys() else None,
+    )
 
 
-def _starts(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _starts(number: int, case: Case) -> Iterator[Values]:
     for facts in places_of(case):
         if facts.log_start > 0:
             topic, _, partition = facts.place

@@ -22,8 +22,8 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.inputs import Inputs
 from harness.verify.engine.prepared import Prepared
 from harness.verify.excuse import Excuse
-from harness.verify.excuses.clauses import CLAUSES
-from harness.verify.promise import Check, Clause, Query, declare, excuses, parameters, share
+from harness.verify.excuses.clauses import Clause
+from harness.verify.promise import Check, Query, declare, excuses, parameters, share
 from harness.verify.promise import declared as declared
 
 log = logging.getLogger(__name__)
@@ -64,12 +64,12 @@ def _named_clauses(ask: Callable[[Excuse], Iterable[Clause]], failed: dict[str, 
     found: list[Clause] = []
     for check, excuse in excuses():
         try:
-            own = [(*clause, excuse.name) for clause in ask(excuse)]
-            if foreign := sorted({str(clause[1]) for clause in own} - {*map(str, excuse.kinds)}):
-                raise ValueError(f"it excuses findings of the kind {foreign[0]}, which it does not declare")
-            if any(len(clause) != 1 + len(CLAUSES) for clause in own):
+            own = list(ask(excuse))
+            if not all(isinstance(clause, Clause) for clause in own):
                 raise TypeError("its clauses are not those that `clauses` makes")
-            found += own
+            if foreign := sorted({clause.kind for clause in own} - {*map(str, excuse.kinds)}):
+                raise ValueError(f"it excuses findings of the kind {foreign[0]}, which it does not declare")
+            found += [clause._replace(excuse=excuse.name) for clause in own]
         except Exception as error:  # the findings of all checks are still valid without these excuses
             log.exception("the excuse %s failed", excuse.name)
             failed[check or excuse.name] = in_one_line(error)

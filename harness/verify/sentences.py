@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, cast
 
-from harness.model.contract.contract import Contract
-from harness.model.finding import FindingKind, Kind
+from harness.model.documents.contract import Contract
+from harness.model.finding import FindingKind, Kind, kind_of
 from harness.verify.engine.rows import ACKED_TWICE_NOTE, WRONG_ACK_OFFSET_NOTE, WRONG_ACK_OFFSET_WEAK, Reason, reason_of
-from harness.verify.promise import Run, Settings, declared, introduced
+from harness.verify.engine.runs import RecordRange
+from harness.verify.promise import Settings, declared, introduced
 
 _ELSEWHERE: Final = "wrong_ack_offset: {records} records are at another offset than the acknowledged one ({places}); "
 # Notes, by the kind of their rows, see engine/rows.py.
@@ -31,10 +32,10 @@ _BY_WHOM: Final[dict[str, str]] = {
 _DECLARE: Final = frozenset({Kind.DUPLICATED, Kind.REORDERED})
 
 
-def seen(run: Run) -> str:
+def seen(run: RecordRange) -> str:
     """The observation, in one sentence; place and count of the records are not part of it."""
-    reason = str(run["reason"])
-    key = (run["kind"], reason_of(reason))
+    reason = run.reason
+    key = (kind_of(run.kind), reason_of(reason))
     by_reason = (check.seen.get(cast(tuple[FindingKind, Reason], key)) for check in declared().values())
     found = next((sentence for sentence in by_reason if sentence is not None), reason)
     return found(run) if callable(found) else found

@@ -31,11 +31,11 @@ def work_done(case: Case, counts: Counts) -> Iterator[Doubt]:
 
 
 def _load(case: Case, counts: Counts) -> Iterator[Doubt]:
-    if not counts.total("acked"):
+    if not counts.totals.acked:
         yield Doubt(DoubtName.EMPTY_LEDGER, "no record was acknowledged")
     by_name: dict[tuple[str, int], Counter[str]] = {}
     for (topic, _, partition), of in counts.sent.items():  # a topic that was deleted and created again has two ids
-        acks = {window: of[window] for window in _WINDOWS}
+        acks = {window: of.within(window) for window in _WINDOWS}
         by_name.setdefault((topic, partition), Counter()).update(acks)
     floors, added = case.run.floors or Floors(), _added(case)
     wanted = {"before": floors.before, "during": floors.during, "after": floors.after}
@@ -111,7 +111,7 @@ def _behind(case: Case, counts: Counts, reader: PlannedReader) -> Iterator[Doubt
     alone = not reader.group or _members(case, reader.group) == 1
     stopped = {(topic, partition) for of, topic, partition in refusals(case) if of.reader == reader.name}
     for place, figures in counts.sent.items() if _wants_load_after(case) and alone else ():
-        first = figures["offset_after"]
+        first = figures.offset_after
         if (
             place[0] in (reader.topics or ())
             and (place[0], place[2]) not in stopped

@@ -16,6 +16,7 @@ from harness.model.errors import BadInput, HarnessFailure
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.place import Place
 from harness.model.scenario.scenario import BY_ITSELF, CLIENTS, STREAMS, Admin, Moment, Producer, Reader, Scenario
+from harness.model.verdict import Doubt
 from harness.model.waiting import wait_for
 from harness.workload.access import Access
 from harness.workload.admins.admin_load import AdminLoop
@@ -79,7 +80,7 @@ class Load:
         self._bootstrap_isolated = bootstrap_isolated
         self._access = access or Access()
         self._bundle = bundle
-        self._doubts: list[dict[str, str]] = []
+        self._doubts: list[Doubt] = []
         self._producers: dict[str, Loop] = {p.name: self._producer(p) for p in scenario.producers}
         self._readers: dict[str, LiveReader] = {r.name: self._reader(r) for r in scenario.readers}
         self.admins: dict[str, AdminLoop] = {a.name: self._admin(a) for a in scenario.admin}
@@ -161,8 +162,8 @@ class Load:
                 if not self._contract.may_jump(topic):
                     self._doubt(DoubtName.READER_RESET, f"reader {name} had to start again at the log's start: {jump}")
 
-    def doubts(self) -> list[dict[str, str]]:
-        """Problems of the load itself: {name, text} each. Complete after both stops."""
+    def doubts(self) -> list[Doubt]:
+        """Problems of the load itself. Complete after both stops."""
         return list(self._doubts)
 
     def notes(self) -> list[str]:
@@ -413,7 +414,7 @@ class Load:
 
     def _doubt(self, name: str, text: str | None) -> None:
         if text is not None:
-            self._doubts.append({"name": name, "text": text})
+            self._doubts.append(Doubt(name, text))
 
 
 class _ThreadTables:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.model.contract.contract import SEGMENT_BYTES_DEFAULT
+from harness.model.contract.kafka_defaults import SEGMENT_BYTES_DEFAULT
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import STREAMS, Producer, Scenario
 from harness.workload.java.java_process import JavaClients

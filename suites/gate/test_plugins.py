@@ -26,7 +26,7 @@ def test_a_plugin_plays_and_judges_and_its_negative_control_fails(tmp_path: Path
         control = run_gate([NAME], tmp_path / "control", negative_control=True)
     assert played.summary.status is Status.PASS
     bundle = Bundle.open(tmp_path / "played" / NAME)
-    assert [plugin["name"] for plugin in bundle.manifest["plugins"]] == ["acme"]
+    assert [plugin.name for plugin in bundle.manifest.plugins] == ["acme"]
     hang = bundle.documents.steps[0]
     assert (hang.do, {fact.kind for fact in hang.facts}) == ("hang_and_kill", {"frozen", "stopped"})
     assert hang.effect is not None

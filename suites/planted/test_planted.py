@@ -75,12 +75,12 @@ def test_every_kind_has_a_plant_and_a_near_miss(judged: dict[str, Judged]) -> No
 
 def _near_misses(kind: str) -> list[str]:
     """Those that name the kind, and those of checks that report nothing else."""
-    checks = [check for check in declared().values() if kind in check.reports]
+    checks = [check for check in declared().values() if Kind(kind) in check.reports]
     return [
         name
         for check in checks
         for name in check.planted
-        if name.startswith(f"near_{kind}") or (name.startswith("near_") and check.reports == (kind,))
+        if name.startswith(f"near_{kind}") or (name.startswith("near_") and check.reports == (Kind(kind),))
     ]
 
 

@@ -7,6 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 
 from harness.evidence.verdicts import write_verdict
+from harness.model.documents.verdict_facts import VerdictFacts
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt, Score, Status, Verdict
 
@@ -63,7 +64,9 @@ def verdict(scenario: str, status: Status, *findings: Finding) -> Verdict:
         ),
         promised=1000,
         durable=1000 - sum(f.count for f in findings if f.condemns),
+        notes=(),
         not_covered=("power loss",),
+        facts=VerdictFacts(),
     )
 
 

@@ -1,4 +1,5 @@
-"""House rules that hold for every file: the length of functions, and one tested release for tox, CI and suites."""
+"""House rules that hold for every file: the length of functions, no `Any` where the judge reads, and one tested release
+for tox, CI and suites."""
 
 from __future__ import annotations
 
@@ -17,6 +18,9 @@ ROOT = Path(__file__).parents[2]
 FUNCTION_LINES_MAX = 70
 
 LONG_FUNCTIONS: dict[str, int] = {}
+# The rooms in which everything has a type, and how often each module uses `Any` for another library.
+TYPED_ROOMS = ("harness/model", "harness/verify")
+ANY_AT_LIBRARIES = {"harness/verify/engine/session.py": 1}  # arguments that py4j passes on to Popen
 
 
 def long_functions(source: str) -> Iterator[tuple[str, int]]:
@@ -50,6 +54,26 @@ def test_the_list_of_long_functions_only_shrinks() -> None:
 def test_a_long_function_is_found() -> None:
     source = "def short():\n    pass\n\ndef long():\n" + "    x = 1\n" * FUNCTION_LINES_MAX
     assert list(long_functions(source)) == [("long", FUNCTION_LINES_MAX + 1)]
+
+
+def uses_of_any(source: str) -> int:
+    """How often a module uses typing.Any; its import does not count."""
+    nodes = list(ast.walk(ast.parse(source)))
+    return sum(isinstance(n, ast.Name) and n.id == "Any" for n in nodes) + sum(
+        isinstance(n, ast.Attribute) and n.attr == "Any" for n in nodes
+    )
+
+
+def test_what_is_judged_is_typed() -> None:
+    """Documents, rows and facts are records. `Any` is only where another library demands it."""
+    files = (p for room in TYPED_ROOMS for p in (ROOT / room).rglob("*.py"))
+    found = {p.relative_to(ROOT).as_posix(): uses_of_any(p.read_text(encoding="utf-8")) for p in files}
+    assert {name: uses for name, uses in found.items() if uses} == ANY_AT_LIBRARIES
+
+
+def test_a_use_of_any_is_found() -> None:
+    source = "import typing\nfrom typing import Any\n\ndef f(x: dict[str, Any]) -> typing.Any:\n    pass\n"
+    assert uses_of_any(source) == 2
 
 
 def test_tox_ci_and_suites_test_the_same_release() -> None:

@@ -13,13 +13,13 @@ from pyspark.sql import SparkSession
 
 from harness.evidence.columns import arrow_schema
 from harness.evidence.parsing import parse
-from harness.model.contract.contract import contract_from_dict
 from harness.model.documents.cluster import Cluster
+from harness.model.documents.manifest import Manifest
 from harness.model.documents.reads import Reads
 from harness.model.documents.run import Run
 from harness.model.documents.scenario import PlayedScenario
 from harness.model.documents.steps import Steps
-from harness.model.schemas import TABLES
+from harness.model.schemas import FORMAT_VERSION, TABLES
 from harness.model.verdict import Verdict
 from harness.verify.engine.case import Case
 from harness.verify.engine.tables import BUNDLE, Frames
@@ -77,16 +77,16 @@ def verdicts(spark: SparkSession, histories: Sequence[Built]) -> list[Verdict]:
 
 def case_of_history(history: Built) -> Case:
     """A history's documents."""
+    manifest = {"format_version": FORMAT_VERSION, "files": {}} | history.manifest
     return Case(
         name=history.name,
         complete=history.complete,
-        manifest=history.manifest,
+        manifest=parse(Path("manifest.json"), manifest, Manifest),
         scenario=parse(Path("scenario.json"), history.scenario, PlayedScenario),
         run=parse(Path("run.json"), history.run, Run),
         steps=steps_of(history.steps),
         cluster=parse(Path("cluster.json"), history.cluster, Cluster),
         reads=parse(Path("reads.json"), history.reads, Reads),
-        contract=contract_from_dict(history.run["contract"]),
         history=history.metadata,
     )
 

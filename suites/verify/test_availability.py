@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final
 
 import pytest
 from pyspark.sql import SparkSession
 
+from harness.evidence.documents import plain
 from harness.model.verdict import Status
 from suites.verify.history import MS, START_NS, Built, History
 from suites.verify.judging import HistoryBatch
@@ -41,7 +43,8 @@ def with_faults(history: Built, *faults: tuple[str, float, float]) -> Built:
 
 def reported(spark: SparkSession, batch: HistoryBatch) -> dict[str, Any]:
     (verdict,) = batch.verdicts(spark)
-    found: dict[str, Any] = verdict.facts["availability"]
+    assert verdict.facts.availability is not None
+    found: dict[str, Any] = json.loads(json.dumps(plain(verdict.facts.availability)))
     return found
 
 

@@ -54,7 +54,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession) -> dic
 
 def test_bundles_with_any_folder_name_are_kept_apart(judged: dict[str, tuple[Bundle, Verdict]]) -> None:
     assert {name: reported(v) for name, (_, v) in judged.items() if reported(v)} == {LOSSY: ["lost 1"]}
-    assert [v.facts["records"]["acked"] for _, v in judged.values()] == [3] * len(NAMES)
+    assert [v.facts.records and v.facts.records.acked for _, v in judged.values()] == [3] * len(NAMES)
 
 
 def test_verdict_and_records_are_written_next_to_the_evidence(judged: dict[str, tuple[Bundle, Verdict]]) -> None:

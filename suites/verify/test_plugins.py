@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from pyspark.sql import SparkSession
 
 from harness.commands.plugins import loaded
+from harness.evidence.documents import plain
+from harness.evidence.parsing import MisfitError
 from harness.evidence.seal import seal_directory
-from harness.evidence.verdicts import read_verdict, verdict_from_dict
+from harness.evidence.verdicts import read_verdict, verdict_of
 from harness.model.excuse import Evidence, EvidenceKind, Excused
 from harness.model.exits import Exit
 from harness.model.plugin import Plugin, active
@@ -52,25 +55,25 @@ def test_a_planted_defect_is_named_and_a_near_miss_is_not(spark: SparkSession, a
     assert found(late) == [("late_ack", 1, "its acknowledgement took up to 12001 ms")]
     assert late.findings[0].contract == "a record is acknowledged within 12 s (our service level)"
     assert (late.status, near.status) == (Status.FAIL, Status.PASS)
-    (plugin,) = late.facts["plugins"]
-    assert plugin["checks"] == {"ack_limit": "Every record is acknowledged within 12 s."}
-    assert plugin["files"].keys() >= {CHECK}
+    (plugin,) = late.facts.plugins
+    assert plugin.checks == {"ack_limit": "Every record is acknowledged within 12 s."}
+    assert plugin.files.keys() >= {CHECK}
     assert "the plugin acme judged, too, with ack_limit" in near.notes
     (alone,) = verdicts(spark, [waited(12_001)])
-    assert (alone.status, "plugins" in alone.facts) == (Status.PASS, False)
+    assert (alone.status, alone.facts.plugins) == (Status.PASS, ())
 
 
 def test_a_verdict_of_a_plugin_is_read_without_it(spark: SparkSession, acme: Path) -> None:
     (late,) = judged(spark, acme, waited(12_001))
-    plain = json.loads(json.dumps(late.as_dict()))
-    again = verdict_from_dict(plain)
+    content = json.loads(json.dumps(plain(late)))
+    again = verdict_of(content)
     assert [(f.kind.value, f.kind.meaning) for f in again.findings] == [
         ("late_ack", "A record was acknowledged more than 12 s after its send.")
     ]
-    assert again.as_dict() == late.as_dict()
-    del plain["facts"]["plugins"]
-    with pytest.raises(ValueError, match="late_ack"):
-        verdict_from_dict(plain)
+    assert plain(again) == plain(late)
+    del content["facts"]["plugins"]
+    with pytest.raises(MisfitError, match=r'^findings\[0\]\.kind is "late_ack", which is no known kind of finding$'):
+        verdict_of(content)
 
 
 def broken(old: str, new: str) -> Callable[[str], str]:
@@ -170,7 +173,7 @@ def test_a_check_declares_doubts_and_excuses(spark: SparkSession, acme: Path) ->
     assert finding.excused_by == "a maintenance window"
     evidence = Evidence(kind=EvidenceKind.CONTRACT, what="maintenance")
     assert finding.excuse == Excused(name="durability_plugins.acme.checks.ack_limit", evidence=evidence)
-    assert verdict_from_dict(json.loads(json.dumps(late.as_dict()))) == late
+    assert verdict_of(json.loads(json.dumps(plain(late)))) == late
     assert [(d.name, d.text) for d in near.doubts] == [("slow_network", "the network was slow")]
     assert (late.status, near.status) == (Status.INCONCLUSIVE, Status.INCONCLUSIVE)
 
@@ -186,7 +189,7 @@ def test_an_excuse_by_rows_excuses_only_its_own_kinds(spark: SparkSession, acme:
 
 
 def played_with(history: Built, plugin: Plugin) -> Built:
-    history.manifest["plugins"] = [plugin.as_dict()]
+    history.manifest["plugins"] = [to_builtins(plugin.used)]
     history.scenario["name"] = "leader_hung"
     return history
 
@@ -235,6 +238,6 @@ def test_the_ordinary_command_judges_with_a_plugin(tmp_path: Path, acme: Path) -
     assert "late_ack: " in done.stdout
     kinds = {bundle: [finding.kind.value for finding in read_verdict(bundle).findings] for bundle in (late, near)}
     assert kinds == {late: ["late_ack"], near: []}
-    assert [plugin["name"] for plugin in read_verdict(late).facts["plugins"]] == ["acme"]
+    assert [plugin.name for plugin in read_verdict(late).facts.plugins] == ["acme"]
     assert read_verdict(near).status is not Status.FAIL
     assert "the plugin acme judged, too, with ack_limit" in read_verdict(near).notes

@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from harness.commands.plugins import loaded
 from harness.commands.scenario_selection import check_choice, choose_scenarios
 from harness.faults.steps.registry import all_kinds, build_step
 from harness.model.backend import PROCESSES
+from harness.model.documents.manifest import Digest
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.model.finding import kinds
@@ -102,9 +103,9 @@ def test_runs_and_the_gate_take_the_scenarios_of_a_plugin(acme: Path) -> None:
 
 
 def test_the_digest_of_a_plugin_follows_its_files_and_not_its_notes(acme: Path) -> None:
-    def digests() -> dict[str, object]:
+    def digests() -> Mapping[str, Digest]:
         with loaded([acme]):
-            return {path: dict(one) for path, one in active()[0].files.items()}
+            return active()[0].files
 
     before = digests()
     (acme / "README.md").write_text("notes")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from harness.evidence.documents import plain
 from harness.model.verdict import Status, Verdict
 from suites.verify.checks.test_java_clients import other_harness
 from suites.verify.edits import contract, cut, lose, start_at, taken
@@ -130,4 +131,5 @@ def test_a_verdict_says_what_was_read_and_what_was_deleted(name: str, judged: di
     verdict = judged[name]
     _, status, read, deleted = CASES[name]
     assert verdict.status is status, (verdict.doubts, verdict.findings)
-    assert (verdict.facts["read_back"], verdict.facts["deleted_by"]) == (read, deleted)
+    assert verdict.facts.read_back is not None
+    assert (plain(verdict.facts.read_back), verdict.facts.deleted_by) == (read, deleted)

@@ -21,7 +21,7 @@ from harness.faults.steps.step import EffectProof, Fault, Injection, NodesExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
-from harness.model.contract.contract import RETENTION_MS_DEFAULT
+from harness.model.contract.kafka_defaults import RETENTION_MS_DEFAULT
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
 from harness.model.scenario.scenario import Range

@@ -17,7 +17,6 @@ from harness.model.contract.configuration import AS_RETENTION, TopicSettings
 from harness.model.contract.contract import (
     APPEND_TIME,
     DELETE_RETENTION,
-    DELETE_RETENTION_MS_DEFAULT,
     MIN_COMPACTION_LAG,
     MIN_INSYNC,
     TIMESTAMP_TYPE,
@@ -25,6 +24,7 @@ from harness.model.contract.contract import (
 )
 from harness.model.contract.flushing import FLUSH_LOOKS, unless_never
 from harness.model.contract.internal_topics import OFFSETS, OWN, TIER_METADATA
+from harness.model.contract.kafka_defaults import DELETE_RETENTION_MS_DEFAULT
 from harness.model.errors import BadInput
 
 DEADLINE_S: Final = 15.0

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, get_args
 
-from harness.model.contract.contract import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT
 from harness.model.contract.flushing import LONG_MAX, NEVER, flushed_within_ms
+from harness.model.contract.kafka_defaults import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import IN_FLIGHT_DEFAULT, RETRIES_MAX
 

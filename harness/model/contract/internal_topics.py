@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import struct
-from dataclasses import dataclass
 from typing import Final
 
 from kafka.partitioner.default import murmur2
@@ -30,16 +29,6 @@ TIER_MIN_ISR: Final = f"{_TIER}.min.isr"  # since 4.3 (KIP-1235), 2 where it is 
 REPLICAS_MAX: Final = 3
 _SIGN: Final = 1 << 31
 _LONG_BYTES: Final = 8
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InternalContract:
-    """The promise for one of Kafka's own topics, and so for the state that brokers keep there."""
-
-    partitions: int
-    replicas: int
-    min_insync_replicas: int
-    unclean_election: bool
 
 
 def internal_topics(shape: ClusterShape) -> tuple[Topic, ...]:

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from msgspec import Meta, Struct
 
 TopicIdPartition = tuple[str, str, int]
+Acks = Literal["all", "1", "0"]
 Isolation = Literal["read_committed", "read_uncommitted"]
 
 

@@ -1,11 +1,13 @@
-"""run.json: what the run was. What it promises is its contract, see harness.model.contract."""
+"""run.json: what the run was, and what is promised."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from harness.model.documents.contract import Contract
 from harness.model.documents.record import Record, meaning
 from harness.model.pending import Pending
+from harness.model.verdict import Doubt
 
 Span = tuple[int, int]
 
@@ -26,19 +28,12 @@ class Floors(Record, frozen=True, kw_only=True):
     after: Annotated[int | None, meaning("records after the faults")] = None
 
 
-class StatedDoubt(Record, frozen=True, kw_only=True):
-    """A doubt that arose during the run."""
-
-    name: Annotated[str, meaning("the word for it")]
-    text: Annotated[str, meaning("what happened")]
-
-
 class Settled(Record, frozen=True, kw_only=True):
     """The end of a wait."""
 
     ok: Annotated[bool | None, meaning("whether it ended in time")] = None
     waited_s: Annotated[int | float | None, meaning("how long it took")] = None
-    last_seen: Annotated[str | None, meaning("for people")] = None
+    last_seen: Annotated[str, meaning("for people")] = ""
 
 
 class Recovered(Settled, frozen=True, kw_only=True):
@@ -91,7 +86,7 @@ class Secured(Record, frozen=True, kw_only=True):
 
 
 class Run(Record, frozen=True, kw_only=True):
-    """The whole document but its contract."""
+    """The whole document."""
 
     finished: Annotated[
         bool,
@@ -99,6 +94,7 @@ class Run(Record, frozen=True, kw_only=True):
             "false = the run died half way: then only findings of presence count, and nothing is concluded from absence"
         ),
     ]
+    contract: Annotated[Contract, meaning("what the configuration promises")]
     format_version: Annotated[int | None, meaning("the version of this format; may be left out by hand")] = None
     negative_control: Annotated[
         str | None, meaning("the setting that was changed so that the run must FAIL; null in any other run")
@@ -112,7 +108,7 @@ class Run(Record, frozen=True, kw_only=True):
     targets: Annotated[
         tuple[tuple[str, int], ...] | None, meaning("topic and partition of each to which the floors apply")
     ] = None
-    doubts: Annotated[tuple[StatedDoubt, ...] | None, meaning("doubts that arose during the run")] = None
+    doubts: Annotated[tuple[Doubt, ...] | None, meaning("doubts that arose during the run")] = None
     notes: Annotated[tuple[str, ...] | None, meaning("for people")] = None
     capabilities: Annotated[tuple[str, ...] | None, meaning("of the backend")] = None
     groups_resume: Annotated[

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
-from msgspec import Meta
-
-from harness.model.documents.record import Record, meaning
+from harness.model.documents.record import Acks, Record, meaning
 from harness.model.documents.run import Floors
 
 
@@ -28,7 +26,7 @@ class PlannedProducer(Record, frozen=True, kw_only=True):
 
     name: Annotated[str, meaning("its name")]
     topics: Annotated[tuple[str, ...], meaning("the topics that it writes to")]
-    acks: Annotated[Literal["all", "1", "0"] | None, meaning("as in `reservations`; not judged")] = None
+    acks: Annotated[Acks | None, meaning("as in `reservations`; not judged")] = None
     idempotent: Annotated[bool | None, meaning("not judged")] = None
     when: Annotated[str | None, meaning("`always` = during the whole load")] = None
     client: Annotated[str | None, meaning("its client; `kafka-streams` writes only what it reads")] = None
@@ -71,6 +69,6 @@ class PlayedScenario(Record, frozen=True, kw_only=True):
     admin: Annotated[tuple[PlannedAdmin, ...] | None, meaning("the admins")] = None
     shape: Annotated[PlannedShape | None, meaning("the cluster")] = None
     steps: Annotated[
-        tuple[dict[str, Annotated[object, Meta(description="not judged", extra_json_schema={})]], ...] | None,
+        tuple[dict[str, Annotated[object, meaning("not judged")]], ...] | None,
         meaning("the steps; steps.json must have as many"),
     ] = None

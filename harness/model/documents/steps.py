@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from msgspec import Meta
-
 from harness.model.documents.record import OfPlace, Record, meaning
 from harness.model.facts import Fact
 
@@ -307,7 +305,7 @@ class Effect(Record, frozen=True, kw_only=True):
 
     held: Annotated[bool | None, meaning("true = proved")] = None
     because: Annotated[str | None, meaning("the proof, or why there is none")] = None
-    seen: Annotated[object, Meta(description="observations behind it; not judged", extra_json_schema={})] = None
+    seen: Annotated[object, meaning("observations behind it; not judged")] = None
 
 
 class Step(Record, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from harness.model.contract.internal_topics import OFFSETS, offsets_partition, partitions_of
 from harness.model.errors import BadInput
@@ -33,7 +33,7 @@ def _step(step: Step, scenario: Scenario, where: str) -> Step:
             )
         return f"{OFFSETS}/{offsets_partition(group, partitions_of(scenario.shape, OFFSETS))}"
 
-    def spelt(value: Any) -> Any:
+    def spelt(value: object) -> object:
         if isinstance(value, str):
             return _OFFSETS_OF.sub(place, value)
         return [spelt(one) for one in value] if isinstance(value, list) else value

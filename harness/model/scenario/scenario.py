@@ -6,8 +6,9 @@ A default means "does not matter here": the fields that a scenario sets are thos
 from __future__ import annotations
 
 import builtins  # Scenario has a field called `property`
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Final, Literal, get_args
 
 Config = dict[str, str]
 FileSystem = Literal["xfs", "ext4"]
@@ -225,7 +226,7 @@ class Step:
 
     do: str
     name: str
-    args: dict[str, Any] = field(default_factory=dict)
+    args: Mapping[str, object] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +266,7 @@ class NegativeControl:
     """
 
     what: str
-    patch: dict[str, Any]
+    patch: dict[str, object]
     expect: tuple[str, ...]
 
 
@@ -350,6 +351,6 @@ class Scenario:
         groups = dict.fromkeys(r.group for r in self.readers if r.group is not None and r.shares)
         return {group: tuple(r for r in self.readers if r.group == group) for group in groups}
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain JSON types, for the bundle's scenario.json."""
         return asdict(self)

@@ -63,13 +63,14 @@ from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import MISSING, Field, fields, is_dataclass
 from difflib import get_close_matches
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
 
 from harness.model.errors import BadInput
 from harness.model.scenario import places, rules
 from harness.model.scenario.scenario import Admin, Producer, Range, Reader, Scenario, Step, Topic
 
-Plain = dict[str, Any]
+Plain = dict[str, object]
+_T = TypeVar("_T")
 StepsCheck = Callable[[Scenario], None]
 
 _NAMED: dict[str, type] = {"topics": Topic, "producers": Producer, "readers": Reader, "admin": Admin}
@@ -89,10 +90,10 @@ def parse(text: str, name: str, check_steps: StepsCheck | None = None) -> Scenar
     return from_plain(plain, name, check_steps)
 
 
-def from_plain(plain: Plain, name: str, check_steps: StepsCheck | None = None) -> Scenario:
+def from_plain(content: Mapping[str, object], name: str, check_steps: StepsCheck | None = None) -> Scenario:
     """The scenario of TOML's plain types: the inverse of `to_plain`."""
     where = f"scenario {name}"
-    plain = dict(plain)
+    plain = dict(content)
     named = {key: _named(cls, plain.pop(key, {}), f"{where}: {key}") for key, cls in _NAMED.items()}
     steps = _steps(plain.pop("steps", []), f"{where}: steps")
     if "name" in plain:
@@ -112,12 +113,13 @@ def to_plain(scenario: Scenario) -> Plain:
     plain = typing.cast(Plain, _without_none(scenario.as_dict()))
     del plain["name"]
     for key in _NAMED:
-        plain[key] = {entry.pop("name"): entry for entry in plain[key]}
+        entries = typing.cast(list[Plain], plain[key])
+        plain[key] = {entry["name"]: {k: v for k, v in entry.items() if k != "name"} for entry in entries}
     plain["steps"] = [{"do": s.do, "name": s.name, **deepcopy(s.args)} for s in scenario.steps]
     return plain
 
 
-def patched(scenario: Scenario, patch: Mapping[str, Any], check_steps: StepsCheck | None = None) -> Scenario:
+def patched(scenario: Scenario, patch: Mapping[str, object], check_steps: StepsCheck | None = None) -> Scenario:
     """The scenario with dotted paths set to new values. BadInput if a path does not exist."""
     plain = to_plain(scenario)
     for path, value in patch.items():
@@ -159,9 +161,9 @@ def hint(word: str, known: Iterable[str]) -> str:
 # --- from tables to dataclasses ---------------------------------------------------------------------------------------
 
 
-def build(cls: type, table: Mapping[str, Any], where: str) -> object:
+def build(cls: type, table: Mapping[str, object], where: str) -> object:
     """A dataclass from a TOML table, by its field types. Used for scenarios and for the arguments of steps."""
-    known: dict[str, Field[Any]] = {f.name: f for f in fields(cls) if f.init}
+    known: dict[str, Field[object]] = {f.name: f for f in fields(cls) if f.init}
     refuse_unknown(table, known, where, "key")
     hints = get_type_hints(cls, include_extras=True)
     missing = [n for n, f in known.items() if n not in table and f.default is MISSING and f.default_factory is MISSING]
@@ -174,7 +176,7 @@ def build(cls: type, table: Mapping[str, Any], where: str) -> object:
         raise BadInput(f"{where}: {error}") from error
 
 
-def _convert(hint_: Any, value: Any, where: str) -> Any:
+def _convert(hint_: object, value: object, where: str) -> object:
     origin = get_origin(hint_)
     if origin is Annotated:
         return _in_range(_convert(get_args(hint_)[0], value, where), get_args(hint_)[1:], where)
@@ -196,20 +198,20 @@ def _convert(hint_: Any, value: Any, where: str) -> Any:
     return _scalar(hint_, value, where)
 
 
-def _in_range(value: Any, markers: Iterable[Any], where: str) -> Any:
+def _in_range(value: object, markers: Iterable[object], where: str) -> object:
     for marker in markers:
-        if isinstance(marker, Range) and value is not None and value not in marker:
+        if isinstance(marker, Range) and isinstance(value, int | float) and value not in marker:
             raise BadInput(f"{where} = {_short(value)}; give a number from {marker.lowest} to {marker.highest}")
     return value
 
 
-def _short(value: float) -> str:
+def _short(value: object) -> str:
     text = str(value)
     return text if len(text) <= 25 else f"{text[:20]}..."
 
 
-def _scalar(hint_: Any, value: Any, where: str) -> Any:
-    if hint_ is Any:
+def _scalar(hint_: object, value: object, where: str) -> object:
+    if hint_ is object:
         return value
     if hint_ is bool:
         return _expect(bool, value, where, "true or false")
@@ -220,14 +222,14 @@ def _scalar(hint_: Any, value: Any, where: str) -> Any:
             return float(_expect((int, float), value, where, "a number"))
         except OverflowError:
             raise BadInput(f"{where} = {_short(value)}, which is too large; give a smaller number") from None
-    return _expect(hint_, value, where, _NOUNS.get(hint_, "a value"))
+    return _expect(typing.cast(type, hint_), value, where, _NOUNS.get(hint_, "a value"))
 
 
-_NOUNS: dict[Any, str] = {str: "a text in quotes", int: "a whole number", float: "a number"}
+_NOUNS: dict[object, str] = {str: "a text in quotes", int: "a whole number", float: "a number"}
 
 
-def _table(value_type: Any, table: dict[str, Any], where: str) -> dict[str, Any]:
-    if value_type is Any:
+def _table(value_type: object, table: Plain, where: str) -> Plain:
+    if value_type is object:
         return dict(table)
     flat = _flat(table)
     if value_type is int:
@@ -235,41 +237,41 @@ def _table(value_type: Any, table: dict[str, Any], where: str) -> dict[str, Any]
     return {k: _kafka_text(v, f"{where}.{k}") for k, v in flat.items()}
 
 
-def _flat(table: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def _flat(table: Mapping[str, object], prefix: str = "") -> Plain:
     """Nested tables as dotted keys: to TOML, `min.insync.replicas = 2` without quotes is three tables."""
-    out: dict[str, Any] = {}
+    out: Plain = {}
     for key, value in table.items():
         out.update(_flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {prefix + key: value})
     return out
 
 
-def _kafka_text(value: Any, where: str) -> str:
+def _kafka_text(value: object, where: str) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return str(_expect((str, int, float), value, where, "a text or a number"))
 
 
-def _expect(kind: Any, value: Any, where: str, noun: str) -> Any:
+def _expect(kind: type[_T] | tuple[type[_T], ...], value: object, where: str, noun: str) -> _T:
     if not isinstance(value, kind):
         raise BadInput(f"{where}: {value!r} is not {noun}")
     return value
 
 
-def _named(cls: type, tables: Any, where: str) -> list[object]:
-    _expect(dict, tables, where, "a table of tables")
+def _named(cls: type, tables: object, where: str) -> list[object]:
     out = []
-    for name, table in tables.items():
+    for name, table in _expect(dict, tables, where, "a table of tables").items():
         if "name" in _expect(dict, table, f"{where}.{name}", "a table"):
             raise BadInput(f"{where}.{name}: remove `name`; the table's own name is used")
         out.append(build(cls, {"name": name, **table}, f"{where}.{name}"))
     return out
 
 
-def _steps(rows: Any, where: str) -> list[Step]:
+def _steps(rows: object, where: str) -> list[Step]:
     steps: list[Step] = []
-    given = [r.get("name") for r in _expect(list, rows, where, "a list") if isinstance(r, dict)]
+    each = _expect(list, rows, where, "a list")
+    given = [r.get("name") for r in each if isinstance(r, dict)]
     taken = {name for name in given if isinstance(name, str)}
-    for number, row in enumerate(rows, 1):
+    for number, row in enumerate(each, 1):
         args = dict(_expect(dict, row, f"{where}: number {number}", "a table"))
         if "do" not in args:
             raise BadInput(f'{where}: step {number} has no `do`; name the kind of step, for example do = "kill"')
@@ -298,31 +300,33 @@ def _control_changes_something(scenario: Scenario, check_steps: StepsCheck | Non
         raise BadInput(f"scenario {scenario.name}: its negative control changes nothing; correct its patch")
 
 
-def _apply(plain: Plain, path: str, value: Any, where: str) -> None:
+def _apply(plain: Plain, path: str, value: object, where: str) -> None:
     head, _, rest = path.partition(".")
     if head == "steps":
-        _apply_to_steps(plain["steps"], rest, value, where)
+        _apply_to_steps(typing.cast(list[Plain], plain["steps"]), rest, value, where)
         return
     table, parts = plain, path.split(".")
     for depth, part in enumerate(parts[:-1]):
         if part in _OPEN_TABLES:
-            table.setdefault(part, {})[".".join(parts[depth + 1 :])] = value
+            own = typing.cast(Plain, table.setdefault(part, {}))
+            own[".".join(parts[depth + 1 :])] = value
             return
         if part not in table and not (depth == 0 and part in _NAMED):
             raise BadInput(f"{where}: no {part!r} here{hint(part, table)}")
-        table = table[part]
-        if not isinstance(table, dict):
+        below = table[part]
+        if not isinstance(below, dict):
             raise BadInput(f"{where}: {part!r} is no table; end the path there")
+        table = below
     table[parts[-1]] = value
 
 
-def _steps_of(value: Any, where: str) -> list[Plain]:
+def _steps_of(value: object, where: str) -> list[Plain]:
     noun = "a list of steps"
     return [deepcopy(_expect(dict, row, where, noun)) for row in _expect(list, value, where, noun)]
 
 
-def _apply_to_steps(steps: list[Plain], rest: str, value: Any, where: str) -> None:
-    names = [s.get("name", "") for s in steps]  # inserted ones are named when the result is read
+def _apply_to_steps(steps: list[Plain], rest: str, value: object, where: str) -> None:
+    names = [str(s.get("name", "")) for s in steps]  # inserted ones are named when the result is read
     if rest == "+":
         steps.extend(_steps_of(value, where))
         return
@@ -344,7 +348,7 @@ def _index(names: list[str], name: str, where: str) -> int:
     return names.index(name)
 
 
-def _without_none(value: Any) -> Any:
+def _without_none(value: object) -> object:
     if isinstance(value, dict):
         return {k: _without_none(v) for k, v in value.items() if v is not None}
     if isinstance(value, (list, tuple)):

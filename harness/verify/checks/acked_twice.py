@@ -89,7 +89,7 @@ CHECK: Final = Check(
     seen={
         (Kind.CONFLICTING, AckedTwice.PROVEN): lambda run: (
             f"it is missing, and another record was acknowledged at its offset, too; acknowledgements named the offset "
-            f"for up to {run['other_last']} records"
+            f"for up to {run.other_last} records"
         ),
     },
     beside=frozenset(AckedTwice),  # a contradiction within the ledger is named beside the loss that it causes

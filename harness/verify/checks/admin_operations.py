@@ -9,7 +9,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
+
+from pyspark.sql import DataFrame, Row
 
 from harness.model.documents.run import Floors, Windows
 from harness.model.documents.scenario import PlannedAdmin, PlannedShape
@@ -74,22 +76,24 @@ def operations_of(given: Prepared) -> list[AdminReport]:
     ops: dict[int, list[Operation]] = defaultdict(list)
     views: dict[int, list[View]] = defaultdict(list)
     for row in _rows(given.admin_ops):
-        ops[row.pop(BUNDLE)].append(Operation(**row))
+        columns = row.asDict()
+        ops[columns.pop(BUNDLE)].append(Operation(**columns))
     for row in _rows(given.admin_views):
-        views[row.pop(BUNDLE)].append(View(**row))
+        columns = row.asDict()
+        views[columns.pop(BUNDLE)].append(View(**columns))
     return [
         AdminReport(tuple(sorted(ops[n], key=lambda op: (op.called_ns, op.op))), tuple(views[n]))
         for n in range(len(given.cases))
     ]
 
 
-def _rows(table: Any) -> Iterator[dict[str, Any]]:
+def _rows(table: DataFrame) -> list[Row]:
     rows = table.limit(ROWS_MAX + 1).collect()
     if len(rows) > ROWS_MAX:
         raise BadEvidence(
             f"the evidence has more than {ROWS_MAX} rows of admin operations; judge fewer bundles at once"
         )
-    return (row.asDict() for row in rows)
+    return rows
 
 
 def judged(case: Case, reported: AdminReport) -> Operations:
@@ -258,7 +262,7 @@ def _doubts(case: Case, reported: AdminReport) -> Iterator[Doubt]:
             "admins performed operations, and the nodes were not asked for the results after healing",
         )
         return
-    if case.manifest.get("sealed_by") == "harness" and not any(view.phase == "start" for view in reported.views):
+    if case.manifest.by_harness and not any(view.phase == "start" for view in reported.views):
         yield Doubt(DoubtName.NO_ADMIN_VIEWS, "the nodes were not asked for their metadata before the admins started")
     yield from _not_reported(case, reported)
 

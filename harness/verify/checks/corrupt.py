@@ -7,7 +7,8 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.model.contract.contract import COMPRESSION_TYPE, PRODUCER_CODEC
+from harness.model.contract.contract import COMPRESSION_TYPE
+from harness.model.contract.kafka_defaults import PRODUCER_CODEC
 from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome

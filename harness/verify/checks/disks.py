@@ -8,7 +8,7 @@ divergence.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -19,7 +19,7 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import Reason, found, union
-from harness.verify.engine.tables import BUNDLE, PLACE, frame
+from harness.verify.engine.tables import BUNDLE, PLACE, Values, frame
 from harness.verify.excuses.config_history import compacted_until
 from harness.verify.excuses.retention import may_delete
 from harness.verify.promise import Check
@@ -154,7 +154,7 @@ def _by_offset(batches: DataFrame, low: Column, high: Column, reason: Column, br
     return found(rows, Kind.REPLICA_DIVERGENCE, reason, reader=F.concat(F.lit("broker "), F.col(broker).cast("string")))
 
 
-def _copies(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _copies(number: int, case: Case) -> Iterator[Values]:
     last = case.last_snapshot
     for p in last.partitions if last and case.complete else ():
         if p.high_watermark is None or compacted_until(case, p.topic) is not None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
 from harness.evidence import Bundle
-from harness.model.contract.contract import Contract
 from harness.model.documents.cluster import Cluster, PartitionState, Phase, Snapshot
+from harness.model.documents.contract import Contract
+from harness.model.documents.manifest import Manifest
 from harness.model.documents.reads import Read
 from harness.model.documents.record import Record
 from harness.model.documents.run import Run
@@ -35,17 +36,21 @@ class Case:
 
     name: str
     complete: bool
-    manifest: Mapping[str, Any]
+    manifest: Manifest
     scenario: PlayedScenario
     run: Run
     steps: Sequence[Step]
     cluster: Cluster
     reads: Sequence[Read]
-    contract: Contract
     history: History | None = None
     _results: dict[Callable[[Case], object], object] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
+
+    @property
+    def contract(self) -> Contract:
+        """The promises of the run."""
+        return self.run.contract
 
     @property
     def last_snapshot(self) -> Snapshot | None:
@@ -108,7 +113,6 @@ def case_of(bundle: Bundle) -> Case:
             steps=documents.steps,
             cluster=documents.cluster,
             reads=documents.reads,
-            contract=documents.contract,
             history=bundle.history,
         )
         places_of(case)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.documents.verdict_facts import Totals
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.verify.availability import Waits, waits
 from harness.verify.checks.aborted_read.read_uncommitted import shown_undecided
@@ -20,6 +20,36 @@ from harness.verify.engine.rows import union
 from harness.verify.engine.tables import BUNDLE, PLACE
 from harness.verify.engine.windows import WINDOWS, within
 from harness.verify.excuses.tier_objects_deleted import answerable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """How many records of one place were sent, by what became of them; before, during and after: those acknowledged
+    then. offset_after: the lowest offset of the latter."""
+
+    attempted: int
+    acked: int
+    promised: int
+    refused: int
+    unknown: int
+    before: int
+    during: int
+    after: int
+    offset_after: int | None
+
+    def within(self, window: str) -> int:
+        """Those acknowledged in this window."""
+        return {"before": self.before, "during": self.during, "after": self.after}[window]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """A stream that its reservation and its ledger do not agree about. producer: None without a reservation."""
+
+    stream: int
+    producer: str | None
+    rows: int
+    sent_seq: int
 
 
 @dataclass(slots=True)
@@ -37,12 +67,12 @@ class Counts:
     records of aborted transactions that a group received.
     """
 
-    sent: dict[Place, dict[str, Any]] = field(default_factory=dict)
+    sent: dict[Place, Sent] = field(default_factory=dict)
     read: dict[tuple[str, str, str], int] = field(default_factory=dict)
     seen: dict[tuple[str, Place], int] = field(default_factory=dict)
     ends: dict[str, dict[str, int]] = field(default_factory=dict)
     commits: dict[str, dict[str, int]] = field(default_factory=dict)
-    streams: list[dict[str, Any]] = field(default_factory=list)
+    streams: list[Stream] = field(default_factory=list)
     reserved: dict[str, tuple[str | None, bool | None]] = field(default_factory=dict)
     clients: dict[str, frozenset[str]] = field(default_factory=dict)
     disks: frozenset[int] = frozenset()
@@ -53,9 +83,17 @@ class Counts:
     missed: dict[str, int] = field(default_factory=dict)
     undecided: dict[str, int] = field(default_factory=dict)
 
-    def total(self, figure: str) -> int:
-        """A figure of `sent` over all places."""
-        return sum(of_place[figure] for of_place in self.sent.values())
+    @property
+    def totals(self) -> Totals:
+        """The figures of `sent` over all places."""
+        sent = self.sent.values()
+        return Totals(
+            attempted=sum(of.attempted for of in sent),
+            acked=sum(of.acked for of in sent),
+            promised=sum(of.promised for of in sent),
+            refused=sum(of.refused for of in sent),
+            unknown=sum(of.unknown for of in sent),
+        )
 
 
 def counts(inputs: Inputs) -> list[Counts]:
@@ -64,7 +102,7 @@ def counts(inputs: Inputs) -> list[Counts]:
     out = [Counts() for _ in given.cases]
     for row in _sent(given).collect():
         figures = {k: v for k, v in row.asDict().items() if k not in PLACE}
-        out[row[BUNDLE]].sent[row["topic"], row["topic_id"], row["partition"]] = figures
+        out[row[BUNDLE]].sent[row["topic"], row["topic_id"], row["partition"]] = Sent(**figures)
     for number, waited in enumerate(waits(given)):
         out[number].waits = waited
     _count_reads(inputs.read, out)
@@ -83,7 +121,8 @@ def counts(inputs: Inputs) -> list[Counts]:
     _count_ends(given, out)
     _count_commits(given, out)
     for row in given.streams.where("producer IS NULL OR rows != sent_seq").collect():
-        out[row[BUNDLE]].streams.append(row.asDict())
+        stream = Stream(stream=row["stream"], producer=row["producer"], rows=row["rows"], sent_seq=row["sent_seq"])
+        out[row[BUNDLE]].streams.append(stream)
     reserved = given.streams.where("producer IS NOT NULL").groupBy(BUNDLE, "producer")
     of_producer = reserved.agg(
         F.max("acks").alias("acks"),

@@ -16,7 +16,7 @@ from harness.model.schemas import Columns
 from harness.verify.engine.case import UNCOMMITTED, Case, places_of
 from harness.verify.engine.fingerprints import ledger_buckets
 from harness.verify.engine.kept import kept
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORDED, Frames, frame, is_committed, is_drain
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORDED, Frames, Values, frame, is_committed, is_drain
 from harness.verify.engine.windows import windows_of
 from harness.verify.excuses.topics_deleted import with_deletions
 
@@ -232,7 +232,7 @@ def _streams(reserved: DataFrame, sent: DataFrame) -> DataFrame:
     )
 
 
-def _place_rows(number: int, case: Case) -> list[tuple[object, ...]]:
+def _place_rows(number: int, case: Case) -> list[Values]:
     return [
         (
             number,

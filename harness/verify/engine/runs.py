@@ -2,16 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import dataclass, fields
+from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from msgspec import convert
+from pyspark.sql import Column, DataFrame, Row, Window
 from pyspark.sql import functions as F
 
+from harness.model.excuse import Excused
 from harness.verify.engine.tables import BUNDLE
 
 # Findings of a bundle and kind in a verdict; the others are only counted. findings.parquet has every record.
 RUNS_MAX: Final = 200
 _FATE: Final = ["kind", "reason", "topic", "topic_id", "partition", "reader", "producer", "excused_by", "explained_by"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordRange:
+    """One row of `runs_of`."""
+
+    bundle: int
+    kind: str
+    reason: str
+    topic: str
+    topic_id: str
+    partition: int
+    reader: str | None
+    producer: str | None
+    excused_by: str | None
+    explained_by: str | None
+    offset_first: int | None
+    offset_last: int | None
+    stream_min: int | None
+    stream_max: int | None
+    seq_first: int | None
+    seq_last: int | None
+    count: int
+    first_ns: int | None
+    last_ns: int | None
+    returned_first_ns: int | None
+    other_first: int | None
+    other_last: int | None
+    all_records: int
+    all_runs: int
+    fate_records: int
+    excuse: Excused | None
+
+
+_COLUMNS: Final = [field.name for field in fields(RecordRange)]
 
 
 def runs_of(rows: DataFrame) -> DataFrame:
@@ -64,7 +102,12 @@ def runs_of(rows: DataFrame) -> DataFrame:
     )
 
 
-def collected(runs: DataFrame) -> list[dict[str, Any]]:
+def collected(runs: DataFrame) -> list[RecordRange]:
     """The ranges on the driver, in the order of the verdict."""
     order = [BUNDLE, "kind", "nth"]
-    return [row.asDict() for row in runs.orderBy(*order).collect()]
+    return [_range(row) for row in runs.orderBy(*order).select(*_COLUMNS).collect()]
+
+
+def _range(row: Row) -> RecordRange:
+    excuse = None if row["excuse"] is None else convert(row["excuse"].asDict(recursive=True), Excused)
+    return RecordRange(**{**row.asDict(), "excuse": excuse})

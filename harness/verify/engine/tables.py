@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
@@ -24,6 +24,8 @@ RECORDED: Final = "recorded"
 UNBOUNDED: Final = 2**62
 
 Frames = dict[str, DataFrame]
+Value = str | int | bool | None  # of a column
+Values = tuple[Value, ...]  # of a row
 
 _TYPES: Final[dict[str, T.DataType]] = {
     "int32": T.IntegerType(),
@@ -54,7 +56,7 @@ def spark_schema(columns: Mapping[str, str]) -> T.StructType:
     return T.StructType([T.StructField(name, _TYPES[kind.removesuffix("?")]) for name, kind in columns.items()])
 
 
-def frame(spark: SparkSession, columns: Mapping[str, str], rows: Iterable[Sequence[Any]]) -> DataFrame:
+def frame(spark: SparkSession, columns: Mapping[str, str], rows: Iterable[Sequence[Value]]) -> DataFrame:
     """A small frame from Python rows: facts from documents, never records. The first column is the bundle. BadEvidence
     for an integer beyond 64 bits, which Spark would have to replace by null.
 

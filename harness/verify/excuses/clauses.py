@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -40,6 +40,30 @@ CLAUSES: Final[Columns] = {
 }
 
 
+class Clause(NamedTuple):
+    """One row of `CLAUSES`."""
+
+    bundle: int
+    kind: str
+    on_topic: str | None
+    on_topic_id: str | None
+    on_partition: int | None
+    by_producer: str | None
+    of_reader: str | None
+    from_offset: int
+    before_offset: int | None
+    since_ns: int
+    until_ns: int | None
+    took_ns: int
+    of_reason: str | None
+    why: str
+    evidence: str
+    what: str
+    step: str | None
+    at_ns: int | None
+    excuse: str = ""
+
+
 def holds(clause: Column) -> Column:
     """Whether a clause covers a finding: True or False for every row."""
     acked = F.col("outcome") == Outcome.ACKED.value
@@ -65,7 +89,7 @@ def holds(clause: Column) -> Column:
     return F.coalesce(permitted, F.lit(False))
 
 
-def with_holding(rows: DataFrame, spark: SparkSession, table: Iterable[tuple[Any, ...]]) -> DataFrame:
+def with_holding(rows: DataFrame, spark: SparkSession, table: Iterable[Clause]) -> DataFrame:
     """Rows with `holding`: those clauses that cover the finding, as an array of structs."""
     given = frame(spark, CLAUSES, table)
     of_kind = given.groupBy(BUNDLE, "kind").agg(
@@ -98,10 +122,10 @@ def clauses(
     acked_ns: tuple[int, int] = (0, UNBOUNDED),
     took_ns: int = 0,
     reason: str | None = None,
-) -> Iterator[tuple[Any, ...]]:
-    """One row of `CLAUSES` for each kind, without the excuse's name; arguments that are left out match anything."""
+) -> Iterator[Clause]:
+    """One clause for each kind; arguments that are left out match anything."""
     for kind in kinds:
-        yield (
+        yield Clause(
             number,
             kind.value,
             topic,

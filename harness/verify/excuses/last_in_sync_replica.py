@@ -19,9 +19,8 @@ from harness.model.excuse import Evidence
 from harness.verify.engine.case import Case
 from harness.verify.engine.elections import leader_changes, topic_id_at
 from harness.verify.excuse import Excuse, of_event
-from harness.verify.excuses.clauses import clauses
+from harness.verify.excuses.clauses import Clause, clauses
 from harness.verify.excuses.unclean_elections import MOVED, REPLACED
-from harness.verify.promise import Clause
 
 # From one leader to none, and from none to the next: the leader epoch rises by one each time.
 _EPOCHS_BETWEEN = 2

@@ -15,7 +15,7 @@ After the deposed leader learned of the election, a missing record condemns (`Le
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -26,7 +26,7 @@ from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import LEADER_UNKNOWN
 from harness.verify.engine.tables import BUNDLE, PLACE
-from harness.verify.excuses.clauses import excuse_of, with_holding
+from harness.verify.excuses.clauses import Clause, excuse_of, with_holding
 
 _AT = [*PLACE, "offset", "stream", "seq"]
 
@@ -52,7 +52,7 @@ def late_times(case: Case, elected: _Elected) -> Iterator[tuple[int, int]]:
         yield elected.sure_ns + 1, elected.late_ns
 
 
-def late_acks(rows: DataFrame, given: Prepared, late: Sequence[tuple[Any, ...]]) -> DataFrame:
+def late_acks(rows: DataFrame, given: Prepared, late: Sequence[Clause]) -> DataFrame:
     """Rows with `excused_by` set where a deposed leader acknowledged the record, and with the kind LEADER_UNKNOWN where
     that is unknown. late: clauses for acknowledgements after an election."""
     if not late:

@@ -16,8 +16,7 @@ from harness.model.excuse import Evidence
 from harness.model.finding import Kind
 from harness.verify.engine.case import Case
 from harness.verify.excuse import Excuse, of_event
-from harness.verify.excuses.clauses import clauses
-from harness.verify.promise import Clause
+from harness.verify.excuses.clauses import Clause, clauses
 
 # Differences from the client's view: an old commit keeps what it aborts, an old abort drops what it commits.
 _KINDS: Final = (Kind.ABORTED_READ, Kind.LOST, Kind.TORN_TRANSACTION)

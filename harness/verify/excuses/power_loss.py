@@ -11,14 +11,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from harness.model.contract.contract import TopicContract
+from harness.model.documents.contract import TopicContract
 from harness.model.documents.steps import PowerLost, Step
 from harness.model.excuse import Evidence
 from harness.verify.engine.case import Case
 from harness.verify.excuse import Excuse, of_event
-from harness.verify.excuses.clauses import clauses
+from harness.verify.excuses.clauses import Clause, clauses
 from harness.verify.excuses.unclean_elections import MOVED, REPLACED
-from harness.verify.promise import Clause
 
 # Time that a due flush may take on a disk that others use, too.
 _FLUSHING_NS: Final = 5 * 10**9

@@ -10,7 +10,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from harness.model.contract.contract import APPEND_TIME, RETENTION_MS_DEFAULT
+from harness.model.contract.contract import APPEND_TIME
+from harness.model.contract.kafka_defaults import RETENTION_MS_DEFAULT
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import frame

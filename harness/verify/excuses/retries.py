@@ -14,7 +14,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from harness.model.contract.contract import ProducerContract
+from harness.model.documents.contract import ProducerContract
 from harness.model.excuse import Evidence, EvidenceKind
 from harness.model.facts import OBSERVED
 from harness.model.finding import Kind
@@ -23,8 +23,7 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE, UNBOUNDED, frame
 from harness.verify.excuse import Excuse, of_fact
-from harness.verify.excuses.clauses import clauses
-from harness.verify.promise import Clause
+from harness.verify.excuses.clauses import Clause, clauses
 
 _NS: Final = 10**9
 # How long after its end clients may feel a fault: a delivery timeout, and the time that a client needs to reconnect.

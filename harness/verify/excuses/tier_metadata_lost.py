@@ -8,24 +8,25 @@ min.insync.replicas=1 permits, the metadata is lost: the objects exist, and no b
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from functools import partial
+from typing import Final
 
-from harness.model.contract.internal_topics import TIER_METADATA, InternalContract, metadata_partition
+from harness.model.contract.internal_topics import TIER_METADATA, metadata_partition
+from harness.model.documents.contract import InternalContract
 from harness.model.documents.steps import TieredSeen
 from harness.model.excuse import TIER_METADATA_LOST
 from harness.model.finding import Finding, Kind
 from harness.verify.checks.read_from import ReadFrom
 from harness.verify.checks.tier.seam import OBJECTS, uncovered
-from harness.verify.checks.tier.state import STARTED, Partition, Row, Tier, last_look, lineage_of, tiers_of
+from harness.verify.checks.tier.state import STARTED, Partition, StoredObject, Tier, last_look, lineage_of, tiers_of
 from harness.verify.checks.tier.unreadable import Unreadable, covering
 from harness.verify.engine.case import Case, Place
 from harness.verify.engine.elections import LeaderChange
 from harness.verify.engine.prepared import Prepared
 from harness.verify.excuse import Excuse, Permit, Permitted
-from harness.verify.excuses.clauses import clauses
+from harness.verify.excuses.clauses import Clause, clauses
 from harness.verify.excuses.config_history import in_force
 from harness.verify.excuses.unclean_elections import internal_elections
-from harness.verify.promise import Clause
 
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _RECORDS: Final = (Kind.LOST, Kind.VANISHED)
@@ -44,10 +45,9 @@ def _by_tables(given: Prepared) -> list[Clause]:
 
 def _clauses(number: int, case: Case, tier: Tier) -> Iterator[Clause]:
     for span in orphaned(case, tier):
-        where: dict[str, Any] = {"topic": span.place[0], "partition": span.place[2], "offsets": (span.low, span.high)}
-        where["evidence"] = span.evidence
-        yield from clauses(number, _RECORDS, span.why, **where, acked_ns=(0, span.until_ns))
-        yield from clauses(number, [Kind.SKIPPED_READ], span.why, **where, reason=ReadFrom.DENIED)
+        at = partial(clauses, number, topic=span.place[0], partition=span.place[2], offsets=(span.low, span.high))
+        yield from at(_RECORDS, span.why, evidence=span.evidence, acked_ns=(0, span.until_ns))
+        yield from at([Kind.SKIPPED_READ], span.why, evidence=span.evidence, reason=ReadFrom.DENIED)
 
 
 def _gaps(case: Case, tier: Tier) -> Permit:
@@ -119,28 +119,29 @@ def _seen_below(case: Case, place: Place, by_ns: int) -> int:
 def _unclaimed(partition: Partition, known_ns: int) -> Iterator[tuple[int, int]]:
     """Ranges [low, high) of objects that were first seen after `known_ns` and have no metadata."""
     replicas = last_look(partition.replicas)
-    begins = min((row["local_log_start"] for row in replicas), default=0)
+    begins = min((row.local_log_start for row in replicas), default=0)
     finished = [segment for segment in partition.segments.values() if segment.finished_ms is not None]
-    lineages = {lineage_of(row["epochs"]) for row in replicas}
+    lineages = {lineage_of(row.epochs) for row in replicas}
     if () in lineages:
         return  # which offsets that replica shares with a copy is unknown
     for segment_id, rows in partition.objects.items():
         log = _complete_log(rows)
-        if log is None or min(row["looked_ns"] for row in rows) <= known_ns or _has_metadata(partition, segment_id):
+        if log is None or min(row.looked_ns for row in rows) <= known_ns or _has_metadata(partition, segment_id):
             continue
-        spans = [(log["first_offset"], min(log["last_offset"] + 1, begins))]
+        low, end = log
+        spans = [(low, min(end + 1, begins))]
         for lineage in sorted(lineages):
             spans = [gap for low, high in spans for gap in uncovered(finished, lineage, low, high)]
         yield from spans
 
 
-def _complete_log(rows: Sequence[Row]) -> Row | None:
-    """The log object of a copy that is complete at the end; None = it is not, or is damaged."""
-    last = {row["kind"]: row for row in last_look(rows)}
+def _complete_log(rows: Sequence[StoredObject]) -> tuple[int, int] | None:
+    """The first and the last offset in the log of a copy that is complete at the end; None = not so, or damaged."""
+    last = {row.kind: row for row in last_look(rows)}
     log = last.get("log")
-    if log is None or not last.keys() >= set(OBJECTS) or log["faulty"] or log["last_offset"] is None:
+    if log is None or not last.keys() >= set(OBJECTS) or log.faulty:
         return None
-    return log
+    return None if log.first_offset is None or log.last_offset is None else (log.first_offset, log.last_offset)
 
 
 def _has_metadata(partition: Partition, segment_id: str) -> bool:

@@ -7,7 +7,7 @@ segments that the step deleted, and no other record.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,10 +20,9 @@ from harness.verify.checks.tier.state import Partition, Segment, Tier, last_look
 from harness.verify.checks.tier.unreadable import Unreadable
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import PLACE, frame
+from harness.verify.engine.tables import PLACE, Values, frame
 from harness.verify.excuse import Excuse, Permit, Permitted, of_event
-from harness.verify.excuses.clauses import clauses
-from harness.verify.promise import Clause
+from harness.verify.excuses.clauses import Clause, clauses
 
 _RECORDS: Final = (Kind.LOST, Kind.VANISHED)
 _FAILED: Final = "UNKNOWN_SERVER_ERROR"
@@ -94,7 +93,7 @@ def deleted(case: Case, tier: Tier) -> Iterator[Unreadable]:
                 yield Unreadable(place, low, high, event.at_ns, _why(event, step), evidence)
 
 
-def _unanswerable_times(case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
+def _unanswerable_times(case: Case, tier: Tier) -> Iterator[Values]:
     """Place, and the limits of the times that have their first record in a deleted copy."""
     for span in deleted(case, tier):
         finished = [s for s in tier.partitions[span.place].segments.values() if s.finished_ms is not None]
@@ -121,12 +120,12 @@ def _why(event: ObjectsDeleted, step: Step) -> str:
 
 def _lost_ranges(segment: Segment, partition: Partition, event: ObjectsDeleted) -> Iterator[tuple[int, int]]:
     """Ranges [low, high) of one deleted copy that nothing else has."""
-    lineages = {lineage_of(row["epochs"]) for row in last_look(partition.replicas)}
+    lineages = {lineage_of(row.epochs) for row in last_look(partition.replicas)}
     if segment.base_offset is None or segment.finished_ms is None or _log_exists(segment, partition):
         return
     if not lineages or () in lineages:
         return  # which offsets that replica shares with a copy is unknown
-    begins = min(row["local_log_start"] for row in last_look(partition.replicas))
+    begins = min(row.local_log_start for row in last_look(partition.replicas))
     low = max(segment.base_offset, event.base_offset)
     high = min(segment.end_offset or 0, event.last_offset) + 1
     others = [s for s in partition.segments.values() if s.copied and _log_exists(s, partition)]
@@ -138,7 +137,7 @@ def _lost_ranges(segment: Segment, partition: Partition, event: ObjectsDeleted) 
 
 def _log_exists(segment: Segment, partition: Partition) -> bool:
     """Whether the log object of a copy exists at the end."""
-    return any(row["kind"] == "log" for row in last_look(partition.objects.get(segment.id, [])))
+    return any(row.kind == "log" for row in last_look(partition.objects.get(segment.id, [])))
 
 
 EXCUSES: Final = (

@@ -17,10 +17,9 @@ from harness.model.finding import Kind
 from harness.verify.engine.case import NO_BROKER, Case
 from harness.verify.engine.elections import LeaderChange, internal_leader_changes, leader_changes
 from harness.verify.excuse import Excuse, of_event
-from harness.verify.excuses.clauses import clauses
+from harness.verify.excuses.clauses import Clause, clauses
 from harness.verify.excuses.config_history import unclean_permitted
 from harness.verify.excuses.late_acks import late_times
-from harness.verify.promise import Clause
 
 Lineages = Mapping[tuple[str, int], Sequence[tuple[int, int]]]
 # Another replica's log replaces the end of a log, and with it what readers received from there (KIP-966).

@@ -14,6 +14,7 @@ from harness.commands.attempts import Attempts, attempt, deserves_another, drive
 from harness.commands.exit_codes import Terminated
 from harness.commands.verify import BatchVerdicts
 from harness.evidence.gate import GateSummary
+from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.exits import Exit
 from harness.model.verdict import Doubt, Status
@@ -154,7 +155,7 @@ def test_a_scenario_that_breaks_the_harness_is_a_row_of_its_own_and_the_rest_is_
     assert results[1].error.endswith(f"; traceback: {kept}")
     assert "Traceback" in kept.read_text()
     assert results[1].bundle == "two"  # never sealed, and kept
-    summary = GateSummary(required=("one", "two", "three"), results=tuple(results))
+    summary = GateSummary(required=("one", "two", "three"), results=tuple(results), release=NamedRelease())
     assert (summary.status, summary.exit) == (Status.INCONCLUSIVE, Exit.HARNESS)
 
 
@@ -164,7 +165,9 @@ def test_a_fail_of_another_scenario_is_worse_than_a_harness_error(
     drives(monkeypatch, {"one": [ValueError("we broke")]})
     driven = drive_all(tasks(tmp_path, "one", "two"), FakePool(), Lines())  # type: ignore[arg-type]
     each = BatchVerdicts(verdicts={tmp_path / "two": verdict("two", Status.FAIL)})
-    summary = GateSummary(required=("one", "two"), results=tuple(result_of(one, each) for one in driven))
+    summary = GateSummary(
+        required=("one", "two"), results=tuple(result_of(one, each) for one in driven), release=NamedRelease()
+    )
     assert (summary.status, summary.exit) == (Status.FAIL, Exit.FAIL)
 
 

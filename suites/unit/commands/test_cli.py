@@ -20,6 +20,7 @@ from harness.commands import cli
 from harness.commands.options import GateOptions, GateResult
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.faults.steps.registry import needs
+from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadEvidence, BadInput, HarnessFailure
 from harness.model.exits import Exit
 from harness.model.limits import Limits
@@ -58,7 +59,9 @@ def gate_of(out: Path, *statuses: Status | None) -> Callable[[GateOptions, Any],
                 continue
             judged(out / name, verdict(name, status, *([lost()] if status is Status.FAIL else [])))
             results.append(ScenarioResult(name=name, status=status, bundle=name))
-        summary = GateSummary(required=names, results=tuple(results), seed=options.seed, part=True)
+        summary = GateSummary(
+            required=names, results=tuple(results), seed=options.seed, part=True, release=NamedRelease()
+        )
         write_gate(out, summary)
         return GateResult(out=out, summary=summary)
 

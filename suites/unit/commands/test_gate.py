@@ -21,6 +21,7 @@ from harness.evidence.gate import GateSummary, ScenarioResult, read_gate
 from harness.evidence.seal import seal_directory
 from harness.kafka.release import tier_needs
 from harness.kafka.release.release import Release
+from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.exits import Exit
 from harness.model.verdict import Status, Verdict
@@ -330,6 +331,6 @@ def test_a_place_for_evidence_that_has_gone_meanwhile_is_bad_input() -> None:
 )
 def test_of_how_many_scenarios_a_verdict_is(summary: dict[str, Any], subset: str) -> None:
     passed = ScenarioResult(name="one", status=Status.PASS, bundle="one")
-    found = GateSummary(required=("one", "two", "three"), results=(passed,), **summary)
+    found = GateSummary(required=("one", "two", "three"), results=(passed,), release=NamedRelease(), **summary)
     assert (found.subset or "").startswith(subset)
     assert found.exit is (Exit.PASS if subset.startswith("PASS") else Exit.INCONCLUSIVE)

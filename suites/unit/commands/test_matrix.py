@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness.commands import cli
 from harness.commands import matrix as contracts
@@ -16,6 +18,8 @@ from harness.commands.options import GateResult
 from harness.evidence.gate import MATRIX, MATRIX_VERSION, GateSummary, ScenarioResult
 from harness.model.contract.effects import Effect
 from harness.model.contract.promises import EVENTS
+from harness.model.documents.manifest import NamedRelease
+from harness.model.documents.verdict_facts import Availability, VerdictFacts
 from harness.model.excuse import (
     COMPACTION,
     TIER_METADATA_LOST,
@@ -30,6 +34,7 @@ from harness.model.scenario.scenario import ExactLoss, Scenario
 from harness.model.verdict import Status, Verdict
 from reports.grouping import shown
 from reports.matrix import page
+from suites.unit.evidence_examples import verdict as example
 
 COLUMNS = contracts.matrix_scenarios()
 DIES = COLUMNS["contract_leader_dies"]
@@ -66,13 +71,13 @@ def verdict(
     without = {f"{topic}/0": s for topic, s in silent_s.items()}
     fault = scenario.matrix.fault if scenario.matrix else ""
     again = {f"{topic}/0": count for topic, count in (redelivered or {}).items()}
-    facts = {
-        "redelivered": again,
-        "shown_undecided": {f"{topic}/0": count for topic, count in (undecided or {}).items()},
-        "availability": {"without_acks_s": {fault: without, "another": {"two/0": 99.0}}},
-        "steps": [],
-    }
-    return Verdict(scenario=scenario.name, status=status, findings=findings, facts=facts)
+    facts = VerdictFacts(
+        redelivered=again,
+        shown_undecided={f"{topic}/0": count for topic, count in (undecided or {}).items()},
+        availability=Availability(without_acks_s={fault: without, "another": {"two/0": 99.0}}),
+    )
+    given = example(scenario.name, status, *findings)
+    return replace(given, facts=facts)
 
 
 def cells(scenario: Scenario, judged: Verdict | None, monkeypatch: pytest.MonkeyPatch) -> dict[str, Cell]:
@@ -86,7 +91,7 @@ def cells(scenario: Scenario, judged: Verdict | None, monkeypatch: pytest.Monkey
 def with_facts(judged: Verdict, **figures: dict[str, int]) -> Verdict:
     """With figures by topic."""
     reported = {name: {f"{topic}/0": count for topic, count in of.items()} for name, of in figures.items()}
-    return replace(judged, facts=judged.facts | reported)
+    return replace(judged, facts=replace(judged.facts, **reported))
 
 
 def test_a_group_that_goes_back_shows_in_what_it_is_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +106,8 @@ def test_a_group_that_goes_back_shows_in_what_it_is_given_again(monkeypatch: pyt
 def test_a_group_whose_coordinator_is_down_commits_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     for share in (0.8, 0.2):
         judged = verdict(scenario := COLUMNS["contract_offsets_wait"])
-        judged.facts["availability"]["without_commits_s"] = {"kill_leader": {"counted/0": share * OPEN_S}}
+        silent = Availability(without_commits_s={"kill_leader": {"counted/0": share * OPEN_S}})
+        judged = replace(judged, facts=VerdictFacts(availability=silent))
         (cell,) = cells(scenario, judged, monkeypatch).values()
         assert (cell.holds, Effect.UNAVAILABLE in cell.seen) == (share > 0.5, share > 0.5)
 
@@ -229,14 +235,12 @@ def test_of_what_may_happen_in_two_ways_the_worse_must(monkeypatch: pytest.Monke
 
 def test_whose_outcome_nobody_told_counts_where_that_is_promised(monkeypatch: pytest.MonkeyPatch) -> None:
     gives_up = COLUMNS["contract_gives_up"]
-    judged = verdict(gives_up)
-    judged.facts["unknown_outcomes"] = {"idempotent/0": 7, "never/0": 0, "patient/0": 5}
+    judged = with_facts(verdict(gives_up), unknown_outcomes={"idempotent": 7, "never": 0, "patient": 5})
     found = cells(gives_up, judged, monkeypatch)
     assert (found["idempotent"].text, found["idempotent"].holds) == ("7 outcome unknown", True)
-    judged.facts["unknown_outcomes"] = {"idempotent/0": 7}
+    judged = with_facts(judged, unknown_outcomes={"idempotent": 7})
     assert not cells(gives_up, judged, monkeypatch)["never"].holds
-    dies = verdict(DIES, *LOST_50)
-    dies.facts["unknown_outcomes"] = {"all_two/0": 50}
+    dies = with_facts(verdict(DIES, *LOST_50), unknown_outcomes={"all_two": 50})
     assert cells(DIES, dies, monkeypatch)["all_two"].text == "kept"
 
 
@@ -253,16 +257,15 @@ def test_what_a_consumer_skips_or_gets_again_is_its_row(monkeypatch: pytest.Monk
 
 def test_what_is_deleted_and_what_of_it_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
     deleted = COLUMNS["contract_records_deleted"]
-    facts = {"returned": {"killed/0": 150}, "deleted": {"restarted/0": 150, "three/0": 150}}
-    judged = verdict(deleted)
-    found = cells(deleted, replace(judged, facts=judged.facts | facts), monkeypatch)
+    judged = with_facts(verdict(deleted), returned={"killed": 150}, deleted={"restarted": 150, "three": 150})
+    found = cells(deleted, judged, monkeypatch)
     assert {topic: (cell.event.name, cell.text, cell.holds) for topic, cell in found.items()} == {
         "killed": ("deleted_and_killed", "150 deleted records back", True),
         "restarted": ("deleted_and_restarted", "150 deleted as configured", True),
         "three": ("deleted_and_killed", "150 deleted as configured", True),
     }
-    facts = {"returned": {"three/0": 150}, "deleted": {"killed/0": 150, "restarted/0": 150}}
-    found = cells(deleted, replace(judged, facts=judged.facts | facts), monkeypatch)
+    judged = with_facts(verdict(deleted), returned={"three": 150}, deleted={"killed": 150, "restarted": 150})
+    found = cells(deleted, judged, monkeypatch)
     assert {topic for topic, cell in found.items() if not cell.holds} == {"killed", "three"}
 
 
@@ -290,7 +293,10 @@ def test_what_read_uncommitted_shows_is_counted_where_it_is_promised(monkeypatch
 
 def result(*statuses: Status) -> GateResult:
     results = tuple(ScenarioResult(name=f"s{n}", status=status) for n, status in enumerate(statuses))
-    return GateResult(out=Path(), summary=GateSummary(required=tuple(r.name for r in results), results=results))
+    return GateResult(
+        out=Path(),
+        summary=GateSummary(required=tuple(r.name for r in results), results=results, release=NamedRelease()),
+    )
 
 
 def test_a_matrix_with_a_cell_that_does_not_hold_proved_too_little(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -346,8 +352,8 @@ def test_what_is_written_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_matrix_says_on_what_it_was_played_and_for_how_long() -> None:
     done = result(Status.PASS)
-    summary = replace(done.summary, release={"version": "4.3.1"}, seed=5, backends=("processes",), took_s=61.2)
-    played = Played.now(replace(done, summary=summary))
+    summary = replace(done.summary, release=NamedRelease(version="4.3.1"), seed=5, backends=("processes",), took_s=61.2)
+    played = Played.now(dataclasses.replace(done, summary=summary))
     matrix = {**json.loads(json.dumps(asdict(played))), "cells": []}
     (head,) = shown(matrix).heads
     assert head[0] == f"Kafka 4.3.1, played on {played.day}, on processes, in 1 min 1 s, by"

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from harness import clusters
 from harness.commands import gate as run
 from harness.commands import regression
 from harness.commands.options import GateOptions, GateResult
-from harness.evidence.documents import read_json
 from harness.evidence.gate import GateSummary, ScenarioResult
+from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.model.finding import Kind
@@ -44,7 +45,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             status, *findings = comes[options.kafka]
             judged(options.out / name, verdict(name, status, *findings))
             result = ScenarioResult(name=name, status=status, bundle=name)
-            release = {"version": options.kafka or "4.3.1"}
+            release = NamedRelease(version=options.kafka or "4.3.1")
             return GateResult(
                 out=options.out, summary=GateSummary(required=(name,), results=(result,), release=release, seed=1)
             )
@@ -77,7 +78,7 @@ def test_every_release_must_have_the_verdict_that_belongs_to_it(
     outcome = played(bad, fixed, newest)
     assert outcome.exit is comes
     assert [one.release for one in outcome.played] == ["3.8.0", "3.9.0", "4.3.1"]
-    written = read_json(outcome.out / regression.SUMMARY)
+    written = json.loads((outcome.out / regression.SUMMARY).read_text())
     assert [row["release"] for row in written["releases"]] == ["3.8.0", "3.9.0", "4.3.1"]
     assert written["issue"] == ISSUE
 

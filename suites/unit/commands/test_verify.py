@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ from harness.evidence.gate import (
     write_gate,
 )
 from harness.evidence.seal import seal_directory
+from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadEvidence, BadInput, HarnessFailure
 from harness.model.exits import Exit
 from harness.model.verdict import Status, Verdict
@@ -67,7 +67,10 @@ def test_verify_keeps_what_a_gate_required_and_judges_its_other_bundles_where_on
         seal_directory(write_example(tmp_path / "out" / name))
     (tmp_path / "out" / "broken" / "steps.json").unlink()
     results = tuple(ScenarioResult(name=n, status=Status.PASS, bundle=n) for n in ("by_hand", "broken"))
-    write_gate(tmp_path / "out", GateSummary(required=("by_hand", "broken", "other"), results=results, seed=5))
+    write_gate(
+        tmp_path / "out",
+        GateSummary(required=("by_hand", "broken", "other"), results=results, seed=5, release=NamedRelease()),
+    )
     fake_judge(monkeypatch, Status.PASS)
     assert cli.invoke(["verify", str(tmp_path / "out")]) is Exit.USAGE
     fake_judge(monkeypatch, Status.FAIL)
@@ -129,7 +132,11 @@ def test_a_summary_is_no_evidence(tmp_path: Path, rows: list[dict[str, object]],
 
 
 def test_a_bundle_of_another_scenario_is_no_evidence_for_this_one() -> None:
-    summary = GateSummary(required=("calm",), results=(ScenarioResult(name="calm", status=Status.PASS, bundle="calm"),))
+    summary = GateSummary(
+        required=("calm",),
+        results=(ScenarioResult(name="calm", status=Status.PASS, bundle="calm"),),
+        release=NamedRelease(),
+    )
     assert rejudged(summary, {"calm": ("calm", Status.PASS)}) == summary
     with pytest.raises(BadEvidence, match="names the bundle calm for calm, and it is of leader_killed"):
         rejudged(summary, {"calm": ("leader_killed", Status.PASS)})
@@ -137,7 +144,7 @@ def test_a_bundle_of_another_scenario_is_no_evidence_for_this_one() -> None:
 
 def test_a_fail_of_any_attempt_decides_when_they_are_judged_again() -> None:
     row = ScenarioResult(name="calm", status=Status.PASS, bundle="calm-again", earlier=("calm",))
-    summary = GateSummary(required=("calm",), results=(row,))
+    summary = GateSummary(required=("calm",), results=(row,), release=NamedRelease())
     for first, status, decides in (
         (Status.INCONCLUSIVE, Status.PASS, ("calm-again", ("calm",))),
         (Status.FAIL, Status.FAIL, ("calm", ("calm-again",))),
@@ -159,11 +166,10 @@ def test_a_fail_of_any_attempt_decides_when_they_are_judged_again() -> None:
 def test_the_backends_and_the_duration_of_a_gate_are_reported_where_they_are_known(
     tmp_path: Path, reported: dict[str, Any], said: str
 ) -> None:
-    assert backends_and_duration(reported) == said
     plain = {"required": ["calm"], "scenarios": [_ROW], "release": {}, "seed": None}
     (tmp_path / "gate.json").write_text(json.dumps(plain | reported))
     summary = read_gate(tmp_path)
-    assert backends_and_duration(asdict(summary)) == said
+    assert backends_and_duration(summary.backends, summary.took_s) == said
     write_gate(tmp_path, summary)
     assert read_gate(tmp_path) == summary
 
@@ -249,7 +255,10 @@ def test_a_bundle_that_a_gate_names_and_that_is_lost_has_no_pass_any_more(
 ) -> None:
     seal_directory(write_example(tmp_path / "out" / "by_hand"))
     results = tuple(ScenarioResult(name=n, status=Status.PASS, bundle=n) for n in ("by_hand", "moved_away"))
-    write_gate(tmp_path / "out", GateSummary(required=("by_hand", "moved_away"), results=results, seed=5))
+    write_gate(
+        tmp_path / "out",
+        GateSummary(required=("by_hand", "moved_away"), results=results, seed=5, release=NamedRelease()),
+    )
     fake_judge(monkeypatch, Status.PASS)
     assert cli.invoke(["verify", str(tmp_path / "out")]) is Exit.USAGE
     said = capsys.readouterr().out

@@ -6,8 +6,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import fields
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,23 +15,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.evidence import Bundle, BundleWriter, seal
-from harness.evidence.forms import FORMS
 from harness.evidence.seal import seal_directory
-from harness.evidence.shapes import Many
-from harness.model.contract.contract import (
-    Change,
-    Contract,
-    OffsetsContract,
-    ProcessorContract,
-    ProducerContract,
-    ReaderContract,
-    ShareContract,
-    TopicContract,
-)
+from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadEvidence
-from harness.model.finding import Finding
 from harness.model.schemas import OPTIONAL_COLUMNS, TABLES
-from harness.model.verdict import Score, Verdict
 from suites.unit.evidence_examples import FORMAT, write_example
 
 
@@ -50,35 +36,12 @@ def sealed(example: Path) -> Path:
 def test_the_example_of_the_format_opens(sealed: Path) -> None:
     bundle = Bundle.open(sealed)
     assert bundle.complete
-    assert bundle.manifest["sealed_by"] == "hand"
+    assert bundle.manifest.sealed_by == "hand"
     assert [read.position for read in bundle.documents.reads] == [3]
     ledger = pq.read_table(bundle.table_files("ledger")[0]).to_pylist()
     assert [(row["seq"], row["offset"], row["error"]) for row in ledger] == [(0, 0, None), (1, 1, None), (2, 2, None)]
     assert [file.name for file in bundle.table_files("reservations")] == ["app.jsonl"]
     assert bundle.table_files("transactions") == []
-
-
-def test_the_format_documents_every_key_of_every_document() -> None:
-    """Each key that the judge reads, and each that this harness writes into a contract, is named in FORMAT.md."""
-    contracts = (Contract, TopicContract, ProducerContract, ReaderContract, ProcessorContract, ShareContract, Change)
-    named = {field.name for kind in (*contracts, OffsetsContract) for field in fields(kind)}
-    named |= {"format_version", *_keys(FORMS)} - set(FORMS)
-    named |= {field.name for field in (*fields(Verdict), *fields(Score), *fields(Finding))} - {"status"}
-    documented = set(re.findall(r"`(\w+)`", FORMAT))
-    for row in re.findall(r"^\| ([\w, ]+)\*? \|", FORMAT, re.MULTILINE):
-        documented |= {name.strip() for name in row.split(",")}
-    assert named - documented == set()
-
-
-def _keys(shape: Any) -> Iterator[str]:
-    if isinstance(shape, Many):
-        yield from _keys(shape.shape)
-    elif isinstance(shape, list):
-        yield from _keys(shape[0])
-    elif isinstance(shape, Mapping):
-        for key, of_key in shape.items():
-            yield key.removesuffix("?")
-            yield from _keys(of_key)
 
 
 def test_the_format_documents_every_column() -> None:
@@ -357,7 +320,7 @@ def test_files_that_are_no_evidence_are_ignored(example: Path) -> None:
     (example / "logs" / "node" / "server.log").write_text("x")
     for name in ("findings.parquet", "junit.xml"):
         (example / name).write_bytes(b"x")
-    names = seal_directory(example).manifest["files"].keys()
+    names = seal_directory(example).manifest.files.keys()
     assert [name for name in names if "._" in name or "log" in name] == ["logs/node/server.log"]
     assert len(Bundle.open(example).table_files("ledger")) == 1
 
@@ -385,8 +348,8 @@ def test_sealing_again_marks_the_edit_keeps_the_release_and_drops_the_old_verdic
     (folder / "verdict.json").write_text("{}")
     _rewrite(folder / "run.json", lambda t: t.replace('"finished": true', '"finished": false'))
     bundle = seal_directory(folder)
-    assert bundle.manifest["sealed_by"] == "hand"
-    assert bundle.manifest["release"] == release
+    assert bundle.manifest.sealed_by == "hand"
+    assert bundle.manifest.release == NamedRelease(**release)
     assert not (folder / "verdict.json").exists()
     assert not bundle.complete
 

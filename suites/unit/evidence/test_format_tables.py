@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from harness.evidence.format_tables import BLOCKS, DECLARED, keys_of, markers, render
-from harness.evidence.shapes import Many
+from harness.evidence.format_tables import BLOCKS, DECLARED, markers, render
 from harness.model.schemas import FINDINGS, TABLE_COLUMNS
 from suites.unit.evidence_examples import FORMAT
 
@@ -30,16 +29,3 @@ def test_a_table_that_another_room_declares_is_written_or_left() -> None:
 def test_every_column_has_a_meaning() -> None:
     for table, columns in {**TABLE_COLUMNS, "findings.parquet": FINDINGS}.items():
         assert [name for name, column in columns.items() if not column.meaning or "|" in column.meaning] == [], table
-
-
-def test_keys_are_shown_where_they_are() -> None:
-    shape = {
-        "a": "int",
-        "b?": [{"c": "string?", "d?": "bool"}],
-        "e": Many({"f": "int"}),
-    }
-    assert list(keys_of(shape)) == [
-        ("the document", "`a`, `e`", "`b`"),
-        ("b[]", "`c` (or null)", "`d`"),
-        ("e.*", "`f`", ""),
-    ]

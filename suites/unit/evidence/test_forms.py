@@ -136,7 +136,7 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "finished as text": (_run(finished="false"), 'run.json: finished is "false" and must be true or false'),
     "finished as number": (_run(finished=1), "run.json: finished is 1 and must be true or false"),
     "contract flag as text": (_producer(idempotent="true"), 'contract.producers.app.idempotent is "true"'),
-    "contract acks as number": (_producer(acks=1), 'contract.producers.app.acks is 1 and must be "all", "1" or "0"'),
+    "contract acks as number": (_producer(acks=1), 'contract.producers.app.acks is 1 and must be "0", "1" or "all"'),
     "topic without contract": (
         _document("run.json", lambda run: run["contract"]["topics"].clear()),
         "has the topic 'orders', for which run.json has no contract",
@@ -231,6 +231,7 @@ ACCEPTED: dict[str, Callable[[Path], object]] = {
     "null where null may be": _row("ledger", 1, offset=None, error=None),
     "a payload that cannot be decoded": _row("observations", 1, stream=-1, seq=-1, intact=False),
     "acks of one": _producer(acks="1", idempotent=False),
+    "null for a key of the contract that may be left out": _producer(retries=None, backdated_ms=None),
     "a key that the format does not know": _producer(note="mine"),
     "finished is false": _run(finished=False),
     "the last record before the drain": _row("reservations", 1, producer="sentinel"),

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.evidence.documents import plain
 from harness.evidence.gate import MATRIX, MATRIX_VERSION, GateSummary, ScenarioResult, read_gate
+from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadInput
 from harness.model.verdict import Status
 from reports.matrix import read_matrix
@@ -42,13 +44,13 @@ def test_a_gate_of_format_version_1_means_what_it_meant(tmp_path: Path) -> None:
             ScenarioResult(name="b", status=Status.FAIL, bundle="b"),
             ScenarioResult(name="c", status=None, error="no space left"),
         ),
-        release={"version": "4.3.1", "commit": "c", "source": "Maven"},
+        release=NamedRelease(version="4.3.1", commit="c", source="Maven"),
         seed=7,
         not_run={"d": "it needs containers"},
         backends=("processes",),
         took_s=90.5,
     )
-    now = json.loads(json.dumps(summary.as_dict()))
+    now = json.loads(json.dumps(plain(summary.document)))
     assert now | OF_VERSION_1 == now
     assert (now["part"], now["left_out"], now["not_applicable"]) == (False, [], {})
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
-from msgspec import inspect
+from msgspec import field, inspect
 
-from harness.evidence.documents import read_json, write_json
+from harness.evidence.documents import write_json
 from harness.evidence.parsing import check_numbers, parse
 from harness.evidence.record_tables import keys_of_records, kinds_of_records
 from harness.model.documents.record import Record, meaning
@@ -30,10 +31,18 @@ class Part(Record, frozen=True, kw_only=True):
     size: Annotated[int, meaning("how large")]
 
 
+class Kept(Record, frozen=True, kw_only=True):
+    """A record with defaults that are not null."""
+
+    days: Annotated[int, meaning("how long")] = 7
+    parts: Annotated[dict[str, Part], meaning("parts by their names")] = field(default_factory=dict)
+
+
 class Begun(Record, frozen=True, kw_only=True, tag_field="kind", tag="begun"):
     """One of two kinds."""
 
     at_ns: Annotated[int, meaning("when")]
+    kept: Annotated[Kept | None, meaning("and for how long")] = None
 
 
 class Ended(Record, frozen=True, kw_only=True, tag_field="kind", tag="ended"):
@@ -78,12 +87,19 @@ def test_a_document_becomes_a_record() -> None:
 def test_a_record_survives_its_document(tmp_path: Path) -> None:
     made = parse(FILE, RIGHT, Made)
     write_json(tmp_path / "made.json", {"nested": [made]})
-    (written,) = read_json(tmp_path / "made.json")["nested"]
+    (written,) = json.loads((tmp_path / "made.json").read_text())["nested"]
     assert parse(FILE, written, Made) == made
 
 
 def test_unknown_keys_and_null_for_an_optional_key_are_accepted() -> None:
     assert parse(FILE, RIGHT | {"extra": None, "mine": [{}]}, Made) == parse(FILE, RIGHT, Made)
+
+
+def test_null_says_the_same_as_no_key_wherever_the_record_is() -> None:
+    assert parse(FILE, {"days": None, "parts": None}, Kept) == Kept()
+    within = [{"kind": "begun", "at_ns": 3, "kept": {"days": None, "mine": None}}, {"kind": "ended", "colour": "red"}]
+    begun = parse(FILE, RIGHT | {"events": within, "named": {"p": {"size": 1}}}, Made).events[0]
+    assert begun == Begun(at_ns=3, kept=Kept())
 
 
 WRONG: dict[str, tuple[dict[str, object], str]] = {
@@ -110,6 +126,10 @@ WRONG: dict[str, tuple[dict[str, object], str]] = {
     "a word of an enum": (
         {"events": [{"kind": "ended", "colour": "green"}]},
         'events[0].colour is "green" and must be "red" or "blue"',
+    ),
+    "an optional number as text": (
+        {"events": [{"kind": "begun", "at_ns": 1, "kept": {"days": "7", "parts": None}}]},
+        'events[0].kept.days is "7" and must be a whole number',
     ),
     "an optional key of another type": ({"extra": [{"size": "1"}]}, 'extra[0].size is "1" and must be a whole number'),
 }
@@ -152,7 +172,11 @@ def test_each_key_is_shown_with_its_place_type_and_meaning() -> None:
 
 def test_each_kind_of_a_record_is_shown_with_its_keys() -> None:
     assert list(kinds_of_records(inspect.type_info(Begun | Ended))) == [
-        ("`begun`", "`at_ns` (int, ns): when", "One of two kinds."),
+        (
+            "`begun`",
+            "`at_ns` (int, ns): when; `kept` (object, optional): and for how long",
+            "One of two kinds.",
+        ),
         ("`ended`", "`colour` (`red`, `blue`): how it looked", "The other kind."),
     ]
 

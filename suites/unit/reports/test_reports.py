@@ -7,16 +7,27 @@ import pty
 import subprocess
 import sys
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from junitparser import Error, Failure, JUnitXml
+from msgspec.structs import replace
 
 import reports
+from harness.evidence.documents import plain
 from harness.evidence.gate import GateSummary, ScenarioResult, bundles_in, read_gate, rejudged, write_gate
-from harness.evidence.verdicts import read_verdict, verdict_from_dict
+from harness.evidence.verdicts import read_verdict, verdict_of
 from harness.model.bound import loss_bound
+from harness.model.documents.manifest import NamedRelease
+from harness.model.documents.verdict_facts import (
+    AckTimes,
+    Availability,
+    LongestStall,
+    ReadBack,
+    ReadFromTier,
+    ReadTimes,
+    VerdictFacts,
+)
 from harness.model.errors import BadEvidence
 from harness.model.exits import Exit
 from harness.model.finding import Finding, Kind
@@ -26,7 +37,7 @@ from reports.summary import _share, summary_lines
 from reports.terminal import clean
 from suites.unit.evidence_examples import judged, lost, verdict
 
-RELEASE = {"version": "4.3.1", "commit": "abc123", "source": "Maven Central"}
+RELEASE = NamedRelease(version="4.3.1", commit="abc123", source="Maven Central")
 OUT = Path("durability-out/x")
 
 
@@ -116,7 +127,7 @@ def test_a_harness_error_is_neither_a_pass_nor_a_fail() -> None:
 @pytest.mark.parametrize("status", [Status.PASS, Status.FAIL])
 def test_an_upgrade_names_the_earlier_release(status: Status) -> None:
     given = verdict("upgraded", status)
-    began = replace(given, facts={**given.facts, "starts_on": {"version": "3.9.1", "commit": "f745"}})
+    began = replace(given, facts=VerdictFacts(starts_on=NamedRelease(version="3.9.1", commit="f745")))
     line = "  upgraded from Kafka 3.9.1 (commit f745)"
     assert line in text_of(gate_summary(ran("upgraded", status)), began).splitlines()
     assert line not in text_of(gate_summary(ran("upgraded", status)), given).splitlines()
@@ -143,20 +154,20 @@ def test_admin_operations_are_counted_where_there_are_any() -> None:
 
 def test_reads_from_the_remote_tier_are_counted_where_there_is_one() -> None:
     given = verdict("a", Status.PASS)
-    far = replace(given, facts={**given.facts, "read_from_tier": {"records": 90_000, "of": 91_000}})
+    far = replace(given, facts=VerdictFacts(read_from_tier=ReadFromTier(records=90_000, of=91_000)))
     said = text_of(gate_summary(ran("a", Status.PASS)), far)
     assert "  90,000 of 91,000 records read back from tiered topics came from the remote tier" in said
     assert "remote tier" not in text_of(gate_summary(ran("a", Status.PASS)), given)
 
 
-def slowed(name: str, s: float | None) -> Verdict:
+def slowed(name: str, s: float | None, *also_open: str) -> Verdict:
     """A verdict with its longest time without acks, in s; None = never 0.5 s or longer."""
     given = verdict(name, Status.PASS)
-    acks = {"before": {"acks": 9, "p50": 4.2, "p99": 31.0}, "during": {"acks": 5, "p50": 7.0, "p99": 3904.4}}
-    stall = None if s is None else {"place": "plain/0", "s": s, "fault": "kill_leader"}
-    reads = {"during": {"records": 5, "p50": 120.0, "p99": 410.0}}
-    reported = {"ack_ms": acks, "read_ms": reads, "longest_stall": stall, "tier_caught_up_s": {"outage": 2.04}}
-    return replace(given, facts={**given.facts, "availability": reported})
+    acks = {"before": AckTimes(acks=9, p50=4.2, p99=31.0), "during": AckTimes(acks=5, p50=7.0, p99=3904.4)}
+    stall = LongestStall(place="plain/0", s=s, fault="kill_leader", also_open=also_open) if s is not None else None
+    reads = {"during": ReadTimes(records=5, p50=120.0, p99=410.0)}
+    reported = Availability(ack_ms=acks, read_ms=reads, longest_stall=stall, tier_caught_up_s={"outage": 2.04})
+    return replace(given, facts=VerdictFacts(availability=reported))
 
 
 def test_the_longest_stalls_are_named_and_latencies_only_for_a_single_scenario() -> None:
@@ -165,8 +176,7 @@ def test_the_longest_stalls_are_named_and_latencies_only_for_a_single_scenario()
     assert "  live reads took p50/p99: during 120/410 ms" in said
     assert "  the remote tier caught up after healing within: 2.0 s (outage)" in said
     assert "  longest without acks: 4.1 s plain/0 (kill_leader)" in said
-    shared = slowed("a", 4.14)
-    shared.facts["availability"]["longest_stall"]["also_open"] = ["followers", "slow"]
+    shared = slowed("a", 4.14, "followers", "slow")
     said = text_of(gate_summary(ran("a", Status.PASS)), shared).splitlines()
     assert "  longest without acks: 4.1 s plain/0 (kill_leader, while followers and slow were active)" in said
     many = [slowed(name, s) for name, s in (("a", 1.0), ("b", 4.0), ("c", None), ("d", 2.0), ("e", 3.0))]
@@ -315,7 +325,7 @@ def test_a_verdict_is_the_outcome_of_a_test() -> None:
 
 def test_verdicts_and_gate_summaries_are_read_back_equal(tmp_path: Path) -> None:
     given = verdict("a", Status.FAIL, lost(), lost(1, excused_by="x"))
-    assert verdict_from_dict(given.as_dict()) == given
+    assert verdict_of(plain(given)) == given
     assert read_verdict(judged(tmp_path / "a", given)) == given
     summary = gate_summary(ran("a", Status.FAIL), ScenarioResult(name="b", status=None, error="e"), required=3)
     write_gate(tmp_path, summary)
@@ -413,8 +423,8 @@ def test_a_terminal_gets_a_spinner_and_keeps_the_lines() -> None:
 
 def read_back(copies_read: int, copies: int | None, **deleted: int) -> Verdict:
     given = verdict("a", Status.PASS)
-    facts = {"partitions": 8, "copies_read": copies_read, "copies": copies}
-    return replace(given, facts={**given.facts, "read_back": facts, "deleted_by": deleted})
+    facts = ReadBack(partitions=8, copies_read=copies_read, copies=copies)
+    return replace(given, facts=VerdictFacts(read_back=facts, deleted_by=deleted))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from harness.faults.steps.waits import INTERNAL_TOPICS
 from harness.kafka.admin.client import PartitionState
+from harness.model.documents.run import Recovered
 from harness.model.pending import Pending
 from harness.model.scenario.scenario import Topic
 from harness.run import recovery
@@ -47,7 +48,7 @@ class Admin:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
 
-def recovered(*looks: list[PartitionState]) -> recovery.Settled:
+def recovered(*looks: list[PartitionState]) -> Recovered:
     return recovery.recovered(CLUSTER, cast(Any, Admin(*looks)), ["t"], LOAD, [("t", 0)])
 
 
@@ -63,14 +64,14 @@ def test_an_isr_that_was_never_full_has_not_recovered() -> None:
     assert not seen.ok
     assert "t-1 leader 1 isr [1, 2]" in seen.last_seen
     assert "t-0" not in seen.last_seen
-    assert seen.as_dict()["pending"] == "isr_not_full"
+    assert seen.pending is Pending.ISR_NOT_FULL
 
 
 FULL = [state(0, 1, 2, 3), state(1, 1, 2, 3)]
 
 
 def test_the_result_declares_what_was_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "pending" not in recovered(FULL).as_dict()
+    assert recovered(FULL).pending is None
     monkeypatch.setattr(LOAD, "produced_acks", lambda topic, partition, since_ns: 0)
     assert recovered(FULL).pending is Pending.NO_ACKS
     monkeypatch.setattr(CLUSTER, "running", lambda node: node != 2)

@@ -8,14 +8,14 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from harness.verify.engine.runs import RUNS_MAX, collected, runs_of
+from harness.verify.engine.runs import RUNS_MAX, RecordRange, collected, runs_of
 
 NUMBERS = ("bundle", "partition", "offset", "stream", "seq", "called_ns", "returned_ns", "other")
 TEXTS = ("kind", "reason", "topic", "topic_id", "reader", "producer", "excused_by", "excuse", "explained_by")
 ROW: dict[str, Any] = {"bundle": 0, "kind": "lost", "reason": "absent", "topic": "t", "topic_id": "i", "partition": 0}
 
 
-def runs(spark: SparkSession, *rows: dict[str, Any]) -> list[dict[str, Any]]:
+def runs(spark: SparkSession, *rows: dict[str, Any]) -> list[RecordRange]:
     columns = [StructField(n, LongType()) for n in NUMBERS] + [StructField(n, StringType()) for n in TEXTS]
     full = [tuple({**ROW, **row}.get(column.name) for column in columns) for row in rows]
     return collected(runs_of(spark.createDataFrame(full, StructType(columns))))
@@ -39,7 +39,7 @@ def at(offset: int | None, seq: int | None, stream: int | None = 1, **more: Any)
 )
 def test_a_range_counts_records(spark: SparkSession, rows: list[dict[str, Any]], count: int) -> None:
     (run,) = runs(spark, *rows)
-    assert (run["count"], run["all_records"]) == (count, count)
+    assert (run.count, run.all_records) == (count, count)
 
 
 def test_totals_count_ranges_that_the_verdict_does_not_list(spark: SparkSession) -> None:
@@ -47,7 +47,7 @@ def test_totals_count_ranges_that_the_verdict_does_not_list(spark: SparkSession)
     excused = [at(10_000 + 2 * n, n, stream=2, excused_by="unclean election") for n in range(7)]
     found = runs(spark, *condemned, *excused)
     assert len(found) == RUNS_MAX + 1
-    totals = {run["excused_by"]: (run["all_records"], run["all_runs"]) for run in found}
+    totals = {run.excused_by: (run.all_records, run.all_runs) for run in found}
     assert totals == {None: (RUNS_MAX + 50, RUNS_MAX + 50), "unclean election": (7, 7)}
 
 
@@ -55,6 +55,6 @@ def test_what_is_lost_at_one_place_is_counted_behind_the_listed_ranges(spark: Sp
     first = [at(2 * n, 2 * n) for n in range(RUNS_MAX + 50)]
     second = [at(2 * n, 1000 + 2 * n, partition=1) for n in range(30)]
     found = runs(spark, *first, *second)
-    lost = {partition: sum(r["fate_records"] for r in found if r["partition"] == partition) for partition in (0, 1)}
+    lost = {partition: sum(r.fate_records for r in found if r.partition == partition) for partition in (0, 1)}
     assert lost == {0: RUNS_MAX + 50, 1: 30}
     assert len(found) == RUNS_MAX + 1

@@ -381,5 +381,5 @@ BATCH_MISSED = HistoryBatch(history for history, _ in MISSED.values())
 
 
 def test_records_compacted_before_a_group_read_them_are_counted(spark: SparkSession) -> None:
-    counted = [verdict.facts["missed"] for verdict in BATCH_MISSED.verdicts(spark)]
+    counted = [verdict.facts.missed for verdict in BATCH_MISSED.verdicts(spark)]
     assert counted == [missed for _, missed in MISSED.values()]

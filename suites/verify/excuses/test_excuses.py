@@ -376,7 +376,7 @@ REDELIVERED = HistoryBatch(
 
 
 def test_redelivered_records_count_only_between_commit_and_processing(spark: SparkSession) -> None:
-    counted = [verdict.facts["redelivered"] for verdict in REDELIVERED.verdicts(spark)]
+    counted = [verdict.facts.redelivered for verdict in REDELIVERED.verdicts(spark)]
     assert counted == [{"t/0": 1}, {}, {}]
 
 
@@ -397,5 +397,5 @@ SHOWN = HistoryBatch(
 
 
 def test_aborted_records_that_a_group_received_count_only_with_read_uncommitted(spark: SparkSession) -> None:
-    shown = [verdict.facts["shown_undecided"] for verdict in SHOWN.verdicts(spark)]
+    shown = [verdict.facts.shown_undecided for verdict in SHOWN.verdicts(spark)]
     assert shown == [{"t/0": 3}, {}, {}, {}]

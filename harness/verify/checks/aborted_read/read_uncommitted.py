@@ -5,7 +5,7 @@ Figures only: nothing else is promised to such a group (KIP-98), so nothing here
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import functions as F
 
@@ -33,7 +33,7 @@ def shown_undecided(given: Prepared) -> list[dict[str, int]]:
     aborted = given.transactions.where(F.col("outcome") == TxnOutcome.ABORTED.value).select(BUNDLE, "txn_id")
     sent = given.ledger.join(aborted, [BUNDLE, "txn_id"]).select(*RECORD)
     live = given.observations.where(is_live() & (F.col("isolation") == _UNCOMMITTED) & F.col("intact"))
-    at: list[Any] = [BUNDLE, "topic", "partition"]
+    at: list[str] = [BUNDLE, "topic", "partition"]
     shown = live.join(readers, [BUNDLE, "reader"]).join(sent, RECORD).select(*at, "offset").distinct()
     for row in shown.groupBy(*at).count().collect():
         found[row[BUNDLE]][f"{row['topic']}/{row['partition']}"] = row["count"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,8 +20,9 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place
 from harness.verify.engine.rows import found
-from harness.verify.engine.tables import BUNDLE, RECORD, frame
-from harness.verify.promise import Check, Introduced, Run
+from harness.verify.engine.runs import RecordRange
+from harness.verify.engine.tables import BUNDLE, RECORD, Values, frame
+from harness.verify.promise import Check, Introduced
 
 # An unanswered commit may be executed late, by a broker that had not read the request yet.
 _LATE_NS: Final = 60 * 10**9
@@ -135,7 +136,7 @@ def _commits(drill: Drill) -> DataFrame:
     return rows.unionByName(_deleted(given, rows)) if _deletions(given) else rows
 
 
-def _deletions(given: Prepared) -> list[tuple[Any, ...]]:
+def _deletions(given: Prepared) -> list[Values]:
     """(case, group, outcome, when requested, when done) of groups that declared steps deleted."""
     return [
         (n, event.group, event.outcome, event.asked_ns, event.at_ns)
@@ -166,7 +167,7 @@ def _decided_by_records(drill: Drill) -> DataFrame:
     return by_txn.where("visible OR passed_n > 0").select(BUNDLE, "txn_id", "visible")
 
 
-def _questions(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _questions(number: int, case: Case) -> Iterator[Values]:
     if not case.complete:
         return
     snapshots = case.cluster.snapshots
@@ -196,12 +197,12 @@ def never_decided(case: Case) -> set[str]:
 def asks_for_groups(case: Case) -> bool:
     """Whether the run asked for group offsets. This harness always does; for others, an empty list in every snapshot
     means no."""
-    return case.manifest.get("sealed_by") == "harness" or any(s.groups for s in case.cluster.snapshots)
+    return case.manifest.by_harness or any(s.groups for s in case.cluster.snapshots)
 
 
 def _asked_for(case: Case, snapshot: Snapshot) -> Sequence[str | None]:
     """Groups that a snapshot asked for: all (None); in bundles sealed by others, those that it names."""
-    if case.manifest.get("sealed_by") == "harness":
+    if case.manifest.by_harness:
         return [None]
     return sorted({row.group for row in snapshot.groups})
 
@@ -237,8 +238,8 @@ def _topic_ids(given: Prepared) -> DataFrame:
     return F.broadcast(ids)
 
 
-def _last_commit(run: Run) -> str:
-    last = run["other_last"]
+def _last_commit(run: RecordRange) -> str:
+    last = run.other_last
     return "no commit was acknowledged" if last is None else f"its last acknowledged commit was {last}"
 
 
@@ -249,7 +250,7 @@ CHECK: Final = Check(
         (Kind.COMMIT_REGRESSED, Reported.BEHIND): lambda run: f"the group's offset is too low: {_last_commit(run)}",
         (Kind.COMMIT_REGRESSED, Reported.NOBODY): lambda run: f"no commit had this offset; {_last_commit(run)}",
         (Kind.COMMIT_REGRESSED, Reported.DELETED): lambda run: (
-            f"the group was deleted with its offsets, and has offset {run['offset_first']} again"
+            f"the group was deleted with its offsets, and has offset {run.offset_first} again"
         ),
         (Kind.COMMIT_REGRESSED, Reported.GONE): lambda run: f"the group has no offset; {_last_commit(run)}",
         (Kind.TORN_TRANSACTION, Reported.OFFSETS): (

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from harness.model.contract.contract import OFFSETS_RETENTION, OffsetsContract, ReaderContract
+from harness.model.contract.contract import OFFSETS_RETENTION
 from harness.model.contract.internal_topics import OFFSETS, offsets_partition
 from harness.model.documents.cluster import GroupReset
+from harness.model.documents.contract import OffsetsContract, ReaderContract
 from harness.model.documents.steps import GroupAway, LogStartSeen
 from harness.model.excuse import Evidence
 from harness.model.finding import Kind
@@ -86,13 +87,29 @@ def _permission(clause: Column) -> Column:
     return F.struct(clause["why"].alias("why"), evidence.alias("evidence"))
 
 
-def _clauses(case: Case) -> Iterator[tuple[Any, ...]]:
+class _Span(NamedTuple):
+    """When a group may report an older offset, or none: one row of `_CLAUSES`, without the bundle."""
+
+    group: str
+    reasons: str  # of findings, with a comma between them
+    from_ns: int
+    sure_ns: int
+    late_ns: int
+    kept_ns: int
+    why: str
+    evidence: str
+    what: str
+    step: str | None
+    at_ns: int | None
+
+
+def _clauses(case: Case) -> Iterator[_Span]:
     if case.contract.offsets is not None:
         yield from _of_elections(case, case.contract.offsets)
         yield from _of_expiry(case, case.contract.offsets)
 
 
-def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
+def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[_Span]:
     for change in internal_elections(case, OFFSETS):
         partition, epoch = change.partition, change.leader_epoch
         if not (offsets.unclean_election or in_force(case, OFFSETS, _UNCLEAN, "true", change.at_ns)):
@@ -106,10 +123,10 @@ def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, .
         times = (change.since_ns, change.sure_ns, change.late_ns, kept_ns)
         for group in groups_reported(case):
             if offsets_partition(group, offsets.partitions) == partition:
-                yield group, ",".join(_BACK), *times, why, *_row(change.evidence)
+                yield _Span(group, ",".join(_BACK), *times, why, *_row(change.evidence))
 
 
-def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]]:
+def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[_Span]:
     """Groups without members for longer than offsets.retention.minutes (KIP-211). All offsets of an empty group
     expire together; those of a group with members stay, however old they are."""
     for event, step in case.events(GroupAway):
@@ -120,22 +137,22 @@ def _of_expiry(case: Case, offsets: OffsetsContract) -> Iterator[tuple[Any, ...]
                 f"{(event.to_ns - event.left_ns) / 1e9:.0f} s, so its committed offsets expired (KIP-211)"
             )
             evidence = of_event(event, step, event.to_ns)
-            yield event.group, Reported.GONE, due_ns, event.left_ns, event.left_ns, 0, why, *_row(evidence)
+            yield _Span(event.group, Reported.GONE, due_ns, event.left_ns, event.left_ns, 0, why, *_row(evidence))
 
 
-def _row(evidence: Evidence) -> tuple[str | int | None, ...]:
+def _row(evidence: Evidence) -> tuple[str, str, str | None, int | None]:
     return evidence.kind.value, evidence.what, evidence.step, evidence.at_ns
 
 
 def may_be_gone(case: Case, group: str, *, reported_ns: int, done_ns: int, first_ns: int) -> bool:
     """Whether a group may have had no offset. done_ns: of its last commit; first_ns: of its first."""
     return any(
-        of_group == group
-        and Reported.GONE in reasons.split(",")
-        and reported_ns >= from_ns
-        and done_ns <= sure_ns
-        and first_ns > kept_ns
-        for of_group, reasons, from_ns, sure_ns, _, kept_ns, *_ in _clauses(case)
+        span.group == group
+        and Reported.GONE in span.reasons.split(",")
+        and reported_ns >= span.from_ns
+        and done_ns <= span.sure_ns
+        and first_ns > span.kept_ns
+        for span in _clauses(case)
     )
 
 

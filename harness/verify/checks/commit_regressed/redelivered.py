@@ -6,8 +6,9 @@ Figures only: such groups are promised at least once, so nothing here decides a 
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
+from pyspark.sql import Row
 from pyspark.sql import functions as F
 
 from harness.model.contract.internal_topics import OFFSETS, offsets_partition
@@ -16,7 +17,7 @@ from harness.model.outcome import Outcome
 from harness.verify.checks.commit_regressed.offset_loss import skipped_by_reset
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame, is_drain, is_live
+from harness.verify.engine.tables import BUNDLE, UNBOUNDED, Values, frame, is_drain, is_live
 from harness.verify.excuses.config_history import compacted_until
 from harness.verify.excuses.unclean_elections import internal_elections
 
@@ -40,7 +41,7 @@ def redelivered(given: Prepared) -> list[dict[str, int]]:
     if not rows:
         return found
     spans = F.broadcast(frame(given.spark, _SPANS, rows))
-    at: list[Any] = [BUNDLE, "topic", "partition", "reader"]
+    at: list[str] = [BUNDLE, "topic", "partition", "reader"]
     of = given.observations.where(is_live())
     here = spans["partition"].isNull() | ((spans["topic"] == of["topic"]) & (spans["partition"] == of["partition"]))
     same = (spans[BUNDLE] == of[BUNDLE]) & (spans["reader"] == of["reader"]) & here
@@ -52,7 +53,7 @@ def redelivered(given: Prepared) -> list[dict[str, int]]:
     return found
 
 
-def _died(case: Case) -> list[tuple[Any, ...]]:
+def _died(case: Case) -> list[Values]:
     return [
         (event.topic, event.partition, reader.reader, event.from_offset, event.before_offset)
         for event, _ in case.events(ReaderDied)
@@ -61,7 +62,7 @@ def _died(case: Case) -> list[tuple[Any, ...]]:
     ]
 
 
-def _reset(case: Case) -> list[tuple[Any, ...]]:
+def _reset(case: Case) -> list[Values]:
     """Everything from the start position of a member, if its group had no offset any more."""
     return [
         (row.topic, row.partition, reader.reader, row.began, UNBOUNDED)
@@ -70,7 +71,7 @@ def _reset(case: Case) -> list[tuple[Any, ...]]:
     ]
 
 
-def _offsets_lost(case: Case) -> list[tuple[Any, ...]]:
+def _offsets_lost(case: Case) -> list[Values]:
     """Everything that groups read if their offsets were in a log that an unclean election replaced."""
     elected = {change.partition for change in internal_elections(case, OFFSETS)}
     offsets = case.contract.offsets
@@ -91,7 +92,7 @@ def missed(given: Prepared) -> list[dict[str, int]]:
         if row.began is not None
     ]
     found: list[dict[str, int]] = [{} for _ in given.cases]
-    place: list[Any] = [BUNDLE, "topic", "partition"]
+    place: list[str] = [BUNDLE, "topic", "partition"]
     for row in _compacted_before_read(given):
         found[row[BUNDLE]][f"{row['topic']}/{row['partition']}"] = row["count"]
     if not rows:
@@ -110,7 +111,7 @@ def missed(given: Prepared) -> list[dict[str, int]]:
     return found
 
 
-def _compacted_before_read(given: Prepared) -> list[Any]:
+def _compacted_before_read(given: Prepared) -> list[Row]:
     """By place of compacted topics: how many promised records between its first and last a group did not receive and
     no read finds any more. Records below the log start are left out, because compaction did not remove them."""
     topics = [
@@ -123,7 +124,7 @@ def _compacted_before_read(given: Prepared) -> list[Any]:
     groups = [row for row in groups if row[2]]
     if not topics or not groups:
         return []
-    place: list[Any] = [BUNDLE, "topic", "partition"]
+    place: list[str] = [BUNDLE, "topic", "partition"]
     of_topics = F.broadcast(frame(given.spark, {"topic": "string"}, topics))
     of_groups = F.broadcast(frame(given.spark, {"reader": "string", "group": "string"}, groups))
     seen = given.observations.join(of_topics, [BUNDLE, "topic"], "left_semi")
@@ -136,10 +137,10 @@ def _compacted_before_read(given: Prepared) -> list[Any]:
     return gone.join(starts, place).where("offset >= log_start").groupBy(*place).count().collect()
 
 
-def _shared(given: Prepared) -> list[Any]:
+def _shared(given: Prepared) -> list[Row]:
     """By place: how many offsets share groups received more than once."""
     if not any(case.contract.shares for case in given.cases):
         return []
-    at: list[Any] = [BUNDLE, "topic", "partition"]
+    at: list[str] = [BUNDLE, "topic", "partition"]
     twice = given.deliveries.groupBy(*at, "group", "offset").count().where("count > 1")
     return twice.groupBy(*at).count().collect()

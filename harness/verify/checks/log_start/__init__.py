@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -27,7 +27,7 @@ from harness.verify.engine.case import Case, Place
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import UNJUDGED, Reason, found
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_drain
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, Values, frame, is_drain
 from harness.verify.excuses.config_history import compacted_until
 from harness.verify.excuses.retention import Limits, limits_of
 from harness.verify.promise import Check, Introduced, Settings, span
@@ -145,7 +145,7 @@ def _at_acked_offset(reported: DataFrame, given: Prepared) -> DataFrame:
     return reported.join(elsewhere.select(*RECORD, "start").distinct(), [*RECORD, "start"], "left_anti")
 
 
-def _samples(number: int, case: Case, tier: Tier) -> Iterator[tuple[Any, ...]]:
+def _samples(number: int, case: Case, tier: Tier) -> Iterator[Values]:
     """Every log start above 0 that was seen and that DeleteRecords alone does not explain."""
     last = case.last_snapshot
     before = _starts_before(case)
@@ -182,7 +182,7 @@ def _first(case: Case) -> Snapshot | None:
     return next((s for s in case.cluster.snapshots if s.phase == "start"), None)
 
 
-def _seen_while_running(number: int, case: Case, sample: int, before: Mapping[Place, int]) -> Iterator[tuple[Any, ...]]:
+def _seen_while_running(number: int, case: Case, sample: int, before: Mapping[Place, int]) -> Iterator[Values]:
     """Log starts that steps saw. The bytes of that time are unknown, so only time can be judged there."""
     ids = {(p.topic, p.partition): p.topic_id for p in case.last_partitions}
     for event, _ in case.events(LogStartSeen):

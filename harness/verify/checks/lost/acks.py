@@ -17,10 +17,9 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.elections import LeaderChange, leader_changes
 from harness.verify.engine.tables import UNBOUNDED
 from harness.verify.excuse import Excuse
-from harness.verify.excuses.clauses import clauses
+from harness.verify.excuses.clauses import Clause, clauses
 from harness.verify.excuses.late_acks import late_times
 from harness.verify.excuses.unclean_elections import last_id, lineages
-from harness.verify.promise import Clause
 
 _KINDS: Final = (Kind.LOST,)
 _LINEAGE: Final = Evidence(kind=EvidenceKind.SNAPSHOT, what="lineages")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -17,8 +17,9 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared, at_place, is_own_client
 from harness.verify.engine.rows import UNPROCESSED, ByApplication, found, place_of, union, with_place
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_committed, is_drain
-from harness.verify.promise import Check, Run, span
+from harness.verify.engine.runs import RecordRange
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, Values, frame, is_committed, is_drain
+from harness.verify.promise import Check, span
 
 _BY: Final = [BUNDLE, "processor"]
 _INPUT: Final = [*_BY, "topic", "topic_id", "partition", "offset"]
@@ -139,7 +140,7 @@ def _may_lose(given: Prepared) -> DataFrame:
     return frame(given.spark, {"topic": "string", "may_lose": "bool"}, rows)
 
 
-def _reported(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _reported(number: int, case: Case) -> Iterator[Values]:
     """The group offset of each processor, for every partition that it reads; groups that no coordinator reported are
     left out."""
     last = case.last_snapshot
@@ -156,8 +157,8 @@ def _reported(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
                 yield number, processor.processor, *row.place, (at.offset if at else None) or 0, carried
 
 
-def _made_in(run: Run) -> str:
-    return place_of(str(run["reason"]))
+def _made_in(run: RecordRange) -> str:
+    return place_of(run.reason)
 
 
 CHECK: Final = Check(

@@ -12,8 +12,7 @@ from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from harness.verify.engine.case import Case
 from harness.verify.excuse import Excuse, of_event, of_fact
-from harness.verify.excuses.clauses import clauses
-from harness.verify.promise import Clause
+from harness.verify.excuses.clauses import Clause, clauses
 
 # Findings that a processor may cause, by when it commits; and by that and the moment at which it was killed.
 _OF_COMMITS: Final = {"after": Kind.DUPLICATED, "before": Kind.SKIPPED_READ}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -20,7 +20,7 @@ from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import UNSHARED, found, union
 from harness.verify.engine.steps import only
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_drain
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, Values, frame, is_drain
 from harness.verify.promise import Check
 
 _SHARE: Final = [BUNDLE, "group", *PLACE[1:]]
@@ -117,7 +117,7 @@ def _wanted(given: Prepared, stands: DataFrame) -> DataFrame:
     return shown.select(*_GIVEN, "stream", "seq", "limit", "lock_ms", "unseen", "done", "start").distinct()
 
 
-def _progress(number: int, case: Case) -> Iterator[tuple[Any, ...]]:
+def _progress(number: int, case: Case) -> Iterator[Values]:
     """The progress of each share group, for every partition of its topics; nothing for a run that did not finish."""
     last = case.last_snapshot
     if last is None or not case.complete:
@@ -179,7 +179,7 @@ CHECK: Final = Check(
         ),
         (Kind.SKIPPED_READ, Shared.UNACCEPTED): lambda run: (
             f"the share group has finished with it, and no member accepted or rejected it; it was delivered up to "
-            f"{run['other_last']} times"
+            f"{run.other_last} times"
         ),
         (Kind.COMMIT_REGRESSED, Shared.ANSWERED_AGAIN): (
             "the share group delivered it again after an accept or reject of it had been acknowledged"

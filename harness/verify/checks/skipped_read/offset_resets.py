@@ -24,8 +24,7 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, frame
 from harness.verify.excuse import Excuse
-from harness.verify.excuses.clauses import clauses
-from harness.verify.promise import Clause
+from harness.verify.excuses.clauses import Clause, clauses
 
 _RESETS: Final[Columns] = {
     "reset": "int64",

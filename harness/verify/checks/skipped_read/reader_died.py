@@ -9,8 +9,7 @@ from harness.model.documents.steps import ReaderDied
 from harness.model.finding import Kind
 from harness.verify.engine.case import Case
 from harness.verify.excuse import Excuse, of_event
-from harness.verify.excuses.clauses import clauses
-from harness.verify.promise import Clause
+from harness.verify.excuses.clauses import Clause, clauses
 
 _KINDS: Final = (Kind.SKIPPED_READ,)
 

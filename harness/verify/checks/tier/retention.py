@@ -30,7 +30,7 @@ def kept_in_tier(partition: Partition, start: int, until_ms: int | None = None) 
     if not any(segment.finished_ms for segment in partition.segments.values()):
         return None
     copied = [segment for segment in partition.segments.values() if segment.copied and segment.within(until_ms)]
-    lineages = {lineage_of(row["epochs"]) for row in last_look(partition.replicas)}
+    lineages = {lineage_of(row.epochs) for row in last_look(partition.replicas)}
     return max((_kept(copied, lineage, start) for lineage in lineages), default=Kept())
 
 

@@ -23,8 +23,8 @@ from harness.verify.checks.tier.state import (
     STARTED,
     Lineage,
     Partition,
-    Row,
     Segment,
+    StoredObject,
     Tier,
     agreed,
     last_look,
@@ -134,7 +134,7 @@ class _TieredPartition:
             yield self._gap(low, high, brokers, what)
         for look in EARLIER_LOOKS if self._timed else ():
             rows = rows_of_look(self.partition.replicas, look)
-            until_ns = max((row["looked_ns"] for row in rows), default=0) + ANSWERS_NS
+            until_ns = max((row.looked_ns for row in rows), default=0) + ANSWERS_NS
             copied = [s for s in self.partition.segments.values() if s.copied_by(until_ns)]
             for (low, high), brokers in sorted(self._missing(look, copied).items()):
                 if (low, high) not in at_the_end:
@@ -148,11 +148,11 @@ class _TieredPartition:
         finished = [s for s in self.partition.segments.values() if s.finished_ms is not None]
         said: dict[tuple[int, int], list[int]] = {}
         for row in last_look(self.partition.replicas):
-            lineage, start, highest = lineage_of(row["epochs"]), row["local_log_start"], row["highest_tiered"]
+            lineage, start, highest = lineage_of(row.epochs), row.local_log_start, row.highest_tiered
             for low, high in (
                 uncovered(finished, lineage, start, highest + 1) if lineage and highest is not None else ()
             ):
-                said.setdefault((low, high), []).append(row["broker"])
+                said.setdefault((low, high), []).append(row.broker)
         for (low, high), brokers in sorted(said.items()):
             where = f"broker {', '.join(map(str, sorted(brokers)))}"
             detail = f"{where} reports all offsets up to {high - 1} as copied, and no copy of these was finished"
@@ -171,13 +171,13 @@ class _TieredPartition:
         """The brokers that lack offset ranges [low, high) which no copy has."""
         replicas = rows_of_look(self.partition.replicas, look)
         # The leader's log start counts: followers learn of it later, and must not be ahead of it.
-        starts = {row["broker"]: row["log_start"] for row in replicas}
+        starts = {row.broker: row.log_start for row in replicas}
         start = starts.get(self._leader, max(starts.values(), default=0))
         missing: dict[tuple[int, int], list[int]] = {}
         for row in replicas:
-            lineage = lineage_of(row["epochs"])
-            for low, high in uncovered(copied, lineage, start, row["local_log_start"]) if lineage else ():
-                missing.setdefault((low, high), []).append(row["broker"])
+            lineage = lineage_of(row.epochs)
+            for low, high in uncovered(copied, lineage, start, row.local_log_start) if lineage else ():
+                missing.setdefault((low, high), []).append(row.broker)
         return missing
 
     @property
@@ -222,17 +222,17 @@ class _TieredPartition:
         batches."""
         logs: dict[tuple[int, int, Lineage], dict[str, str]] = {}
         for segment in self.partition.segments.values():
-            seen = [row for row in last_look(self.partition.objects.get(segment.id, [])) if row["kind"] == "log"]
+            seen = [row for row in last_look(self.partition.objects.get(segment.id, [])) if row.kind == "log"]
             if segment.state == FINISHED and segment.stable and seen and segment.base_offset is not None:
                 key = (segment.base_offset, segment.end_offset or segment.base_offset, segment.epochs)
-                logs.setdefault(key, {})[segment.id] = seen[0]["sha256"]
+                logs.setdefault(key, {})[segment.id] = seen[0].sha256
         for (base, end, _), digests in sorted(logs.items()):
             if len(set(digests.values())) > 1:
                 detail = f"finished copies {', '.join(sorted(digests))} of the same offsets and epochs differ"
                 yield self._finding(Kind.TIER_OBJECT, detail, (base, end), "the remote tier")
 
-    def _wrong(self, segment: Segment, rows: Sequence[Row]) -> Iterator[tuple[_Defect, str]]:
-        found = {row["kind"]: row for row in last_look(rows)}
+    def _wrong(self, segment: Segment, rows: Sequence[StoredObject]) -> Iterator[tuple[_Defect, str]]:
+        found = {row.kind: row for row in last_look(rows)}
         wanted = [*OBJECTS, *([_TXN_INDEX] if self.knows_empty and not segment.txn_index_empty else [])]
         for kind in wanted:
             if kind not in found:
@@ -241,10 +241,10 @@ class _TieredPartition:
         if log is not None:
             yield from ((_Defect.WRONG, f".log {what}") for what in _wrong_log(segment, log))
         for row in rows if self._timed else ():
-            now = found.get(row["kind"])
-            if now is not None and segment.copied_by(row["looked_ns"]) and row["sha256"] != now["sha256"]:
-                differs = f"differs from what it was at the look `{row['look']}`; objects must never change"
-                yield _Defect.WRONG, f".{row['kind']} {differs}"
+            now = found.get(row.kind)
+            if now is not None and segment.copied_by(row.looked_ns) and row.sha256 != now.sha256:
+                differs = f"differs from what it was at the look `{row.look}`; objects must never change"
+                yield _Defect.WRONG, f".{row.kind} {differs}"
 
     # --- states ---
 
@@ -320,12 +320,12 @@ def uncovered(copied: Sequence[Segment], lineage: Lineage, start: int, end: int)
         yield at, end
 
 
-def _wrong_log(segment: Segment, log: Row) -> Iterator[str]:
-    if log["faulty"]:
-        yield f"is damaged: {log['faulty']}"
-    if log["size_bytes"] != segment.size_bytes:
-        yield f"has {log['size_bytes']} bytes, and {segment.size_bytes} according to its metadata"
-    held, reported = (log["first_offset"], log["last_offset"]), (segment.base_offset, segment.end_offset)
+def _wrong_log(segment: Segment, log: StoredObject) -> Iterator[str]:
+    if log.faulty:
+        yield f"is damaged: {log.faulty}"
+    if log.size_bytes != segment.size_bytes:
+        yield f"has {log.size_bytes} bytes, and {segment.size_bytes} according to its metadata"
+    held, reported = (log.first_offset, log.last_offset), (segment.base_offset, segment.end_offset)
     if held == (None, None):
         yield "is empty"
     elif held != reported:
@@ -336,9 +336,9 @@ def _not_read(names: set[str], tier: Tier) -> Iterator[Doubt]:
     """Doubts about parts of the tier that were not read."""
     if tier.unreadable:
         first = tier.unreadable[0]
-        where = f"partition {first['partition']}, offset {first['offset']}"
+        where = f"partition {first.partition}, offset {first.offset}"
         text = f"{len(tier.unreadable)} records of the remote tier's metadata cannot be decoded, the first at {where}"
-        yield Doubt(DoubtName.TIER_UNREADABLE, f"{text}: {first['why']}")
+        yield Doubt(DoubtName.TIER_UNREADABLE, f"{text}: {first.why}")
     known = (s for place, p in tier.partitions.items() if place[0] in names for s in p.segments.values())
     if not any(segment.finished_ms for segment in known):
         yield Doubt(DoubtName.TIER_NOT_READ, "the metadata of the remote tier was not read, or has no finished copy")
@@ -349,7 +349,7 @@ def _not_read(names: set[str], tier: Tier) -> Iterator[Doubt]:
         wanted = not copies or any(segment.copied for segment in copies)
         if wanted and not any(last_look(rows) for p in partitions for rows in p.objects.values()):
             yield Doubt(DoubtName.TIER_NOT_READ, f"no object of {name} was seen in the remote tier at the end")
-        if lacking := [row for p in partitions for row in last_look(p.replicas) if not lineage_of(row["epochs"])]:
+        if lacking := [row for p in partitions for row in last_look(p.replicas) if not lineage_of(row.epochs)]:
             unknown = f"the leader epochs of {len(lacking)} replicas of {name} are unknown"
             yield Doubt(
                 DoubtName.TIER_NOT_READ, f"{unknown}, so their offsets were not compared with the copies in the tier"
@@ -362,7 +362,7 @@ def _replicas_not_seen(case: Case, names: set[str], tier: Tier) -> Iterator[Doub
     for p in last.partitions if last else []:
         if p.topic in names:
             partition = tier.partitions.get(p.place, Partition())
-            reported = {row["broker"] for row in last_look(partition.replicas)}
+            reported = {row.broker for row in last_look(partition.replicas)}
             if silent := sorted(set(p.replicas) - reported):
                 where = f"{p.topic}-{p.partition} on brokers {', '.join(map(str, silent))}"
                 yield Doubt(DoubtName.TIER_NOT_READ, f"the local log start of {where} was not reported at the end")

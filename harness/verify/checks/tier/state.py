@@ -6,16 +6,16 @@ The rows are about segments and replicas, never about records, so they fit on th
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields
+from typing import Final, TypeVar
 
 from pyspark.sql import DataFrame
 
 from harness.model.errors import BadEvidence
 from harness.verify.engine.case import Place
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE, UNBOUNDED
+from harness.verify.engine.tables import UNBOUNDED
 
 ROWS_MAX: Final = 2_000_000  # over all bundles; a segment has one object of each kind, at three looks
 STARTED: Final = "COPY_SEGMENT_STARTED"
@@ -23,8 +23,72 @@ FINISHED: Final = "COPY_SEGMENT_FINISHED"
 DELETING: Final = "DELETE_SEGMENT_STARTED"
 DELETED: Final = "DELETE_SEGMENT_FINISHED"
 
-Row = Mapping[str, Any]
 Lineage = tuple[tuple[int, int], ...]  # leader epochs with their first offsets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A row of `tier_metadata`: see harness/model/schemas.py, also for those below."""
+
+    bundle: int
+    read: int
+    partition: int
+    offset: int
+    timestamp_ms: int
+    kind: str
+    topic: str | None
+    topic_id: str | None
+    topic_partition: int | None
+    segment_id: str | None
+    broker: int | None
+    state: str | None
+    base_offset: int | None
+    end_offset: int | None
+    max_timestamp_ms: int | None
+    size_bytes: int | None
+    epochs: str | None
+    txn_index_empty: bool | None
+    why: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredObject:
+    """A row of `tier_objects`."""
+
+    bundle: int
+    look: str
+    looked_ns: int
+    topic: str
+    topic_id: str
+    partition: int
+    segment_id: str
+    kind: str
+    size_bytes: int
+    sha256: str
+    first_offset: int | None
+    last_offset: int | None
+    faulty: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaLook:
+    """A row of `tier_replicas`."""
+
+    bundle: int
+    look: str
+    looked_ns: int
+    broker: int
+    topic: str
+    topic_id: str
+    partition: int
+    log_start: int
+    local_log_start: int
+    highest_tiered: int | None
+    epochs: str
+
+
+_Row = TypeVar("_Row", Recorded, StoredObject, ReplicaLook)
+_Looked = TypeVar("_Looked", StoredObject, ReplicaLook)
 
 
 @dataclass(slots=True, eq=False)
@@ -42,12 +106,12 @@ class Segment:
     max_timestamp_ms: int | None = None
     epochs: Lineage = ()
     txn_index_empty: bool | None = None
-    reported: list[tuple[str, int, int]] = field(default_factory=list)
+    reported: list[tuple[str | None, int | None, int]] = field(default_factory=list)
     finished_ms: int | None = None
     finished_at: int | None = None  # position in the metadata log of the partition
 
     @property
-    def state(self) -> str:
+    def state(self) -> str | None:
         return self.reported[-1][0]
 
     @property
@@ -84,8 +148,8 @@ class Partition:
     """Everything known about one partition in the tier."""
 
     segments: dict[str, Segment] = field(default_factory=dict)
-    objects: dict[str, list[Row]] = field(default_factory=lambda: defaultdict(list))  # by segment
-    replicas: list[Row] = field(default_factory=list)
+    objects: dict[str, list[StoredObject]] = field(default_factory=lambda: defaultdict(list))  # by segment
+    replicas: list[ReplicaLook] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -93,23 +157,22 @@ class Tier:
     """The rows of one bundle."""
 
     partitions: dict[Place, Partition] = field(default_factory=lambda: defaultdict(Partition))
-    unreadable: list[Row] = field(default_factory=list)
+    unreadable: list[Recorded] = field(default_factory=list)
 
 
 def tiers_of(given: Prepared) -> list[Tier]:
     """The tier of each bundle, on the driver. BadEvidence when there are too many rows."""
     tiers = [Tier() for _ in given.cases]
-    records = sorted(_rows(given.tier_metadata), key=lambda row: (row["partition"], row["offset"]))
+    records = sorted(_rows(given.tier_metadata, Recorded), key=lambda row: (row.partition, row.offset))
     for row in records:
-        tier = tiers[row[BUNDLE]]
-        if row["kind"] == "unreadable":
-            tier.unreadable.append(row)
-        else:
-            _reported(tier.partitions[row["topic"], row["topic_id"], row["topic_partition"]], row)
-    for row in _rows(given.tier_objects):
-        tiers[row[BUNDLE]].partitions[_place(row)].objects[row["segment_id"]].append(row)
-    for row in _rows(given.tier_replicas):
-        tiers[row[BUNDLE]].partitions[_place(row)].replicas.append(row)
+        if row.kind == "unreadable":
+            tiers[row.bundle].unreadable.append(row)
+        elif row.topic is not None and row.topic_id is not None and row.topic_partition is not None:
+            _reported(tiers[row.bundle].partitions[row.topic, row.topic_id, row.topic_partition], row)
+    for stored in _rows(given.tier_objects, StoredObject):
+        tiers[stored.bundle].partitions[_place(stored)].objects[stored.segment_id].append(stored)
+    for replica in _rows(given.tier_replicas, ReplicaLook):
+        tiers[replica.bundle].partitions[_place(replica)].replicas.append(replica)
     return tiers
 
 
@@ -142,38 +205,38 @@ def agreed(segment: Segment, lineage: Lineage) -> Iterator[tuple[int, int]]:
             yield low, high
 
 
-def _reported(partition: Partition, row: Row) -> None:
-    if row["kind"] == "partition_delete":
+def _reported(partition: Partition, row: Recorded) -> None:
+    if row.kind == "partition_delete" or row.segment_id is None:
         return  # no excuse for a partition that replicas still report; other partitions are not judged
-    segment = partition.segments.setdefault(row["segment_id"], Segment(row["segment_id"]))
-    segment.reported.append((row["state"], row["broker"], row["read"]))
-    if row["kind"] == "segment":
-        segment.base_offset, segment.end_offset = row["base_offset"], row["end_offset"]
-        segment.size_bytes, segment.epochs = row["size_bytes"], lineage_of(row["epochs"])
-        segment.max_timestamp_ms = row["max_timestamp_ms"]
-        segment.txn_index_empty = row["txn_index_empty"]
-    if row["state"] == FINISHED and segment.finished_ms is None:
-        segment.finished_ms, segment.finished_at = row["timestamp_ms"], row["offset"]
+    segment = partition.segments.setdefault(row.segment_id, Segment(row.segment_id))
+    segment.reported.append((row.state, row.broker, row.read))
+    if row.kind == "segment":
+        segment.base_offset, segment.end_offset = row.base_offset, row.end_offset
+        segment.size_bytes, segment.epochs = row.size_bytes, lineage_of(row.epochs)
+        segment.max_timestamp_ms = row.max_timestamp_ms
+        segment.txn_index_empty = row.txn_index_empty
+    if row.state == FINISHED and segment.finished_ms is None:
+        segment.finished_ms, segment.finished_at = row.timestamp_ms, row.offset
 
 
-def _rows(table: DataFrame) -> Sequence[dict[str, Any]]:
-    rows = table.limit(ROWS_MAX + 1).collect()
+def _rows(table: DataFrame, kind: type[_Row]) -> list[_Row]:
+    rows = table.select(*[field.name for field in fields(kind)]).limit(ROWS_MAX + 1).collect()
     if len(rows) > ROWS_MAX:
         raise BadEvidence(
             f"the evidence has more than {ROWS_MAX} rows about the remote tier; judge fewer bundles at once"
         )
-    return [row.asDict() for row in rows]
+    return [kind(**row.asDict()) for row in rows]
 
 
-def _place(row: Row) -> Place:
-    return row["topic"], row["topic_id"], row["partition"]
+def _place(row: StoredObject | ReplicaLook) -> Place:
+    return row.topic, row.topic_id, row.partition
 
 
-def last_look(rows: Iterable[Row]) -> list[Row]:
+def last_look(rows: Iterable[_Looked]) -> list[_Looked]:
     """Rows of the look at the end."""
     return rows_of_look(rows, "end")
 
 
-def rows_of_look(rows: Iterable[Row], look: str) -> list[Row]:
+def rows_of_look(rows: Iterable[_Looked], look: str) -> list[_Looked]:
     """Rows of one look."""
-    return [row for row in rows if row["look"] == look]
+    return [row for row in rows if row.look == look]

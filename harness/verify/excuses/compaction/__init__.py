@@ -10,7 +10,7 @@ have reached are not excused (see `not_yet_compacted`).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -26,7 +26,7 @@ from harness.verify.checks.vanished import Vanished
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_committed
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, Values, frame, is_committed
 from harness.verify.excuse import Excuse
 from harness.verify.excuses.compaction.not_yet_compacted import LEADERS, not_cleaned
 from harness.verify.excuses.config_history import compacted_until, config_history
@@ -133,7 +133,7 @@ def _expired_tombstone() -> Column:
     return F.coalesce(F.col("is_tombstone") & old & ~back, F.lit(False))
 
 
-def _topics(case: Case) -> Iterator[tuple[Any, ...]]:
+def _topics(case: Case) -> Iterator[Values]:
     last = case.last_snapshot
     seen_ns = last.at_ns if last else (case.run.ended_ns or case.run.started_ns or 0)
     for name, contract in case.contract.topics.items():

@@ -12,7 +12,7 @@ have been closed, and cleaned, before.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -29,7 +29,7 @@ from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import union
 from harness.verify.engine.steps import facts_in
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame, is_committed
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, Values, frame, is_committed
 from harness.verify.excuses.client_faults import within
 
 LEADERS: Final = -1  # the copy that the drain reads
@@ -157,7 +157,7 @@ def _on_disk(reported: DataFrame, disks: DataFrame, batches: DataFrame) -> DataF
     return by_row.where("all_have OR (between AND NOT some_lack)").select(*_AT)
 
 
-def _disks_of_copies(case: Case) -> Iterator[tuple[Any, ...]]:
+def _disks_of_copies(case: Case) -> Iterator[Values]:
     """The disks that show the contents of each copy, for every place."""
     rebuilt = any(facts_in(case.steps, FactKind.COPIES_REBUILT))
     replicas: dict[tuple[str, str, int], set[int]] = {}

@@ -286,5 +286,5 @@ def test_a_replica_that_does_not_move_is_reported(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(move_log_dirs, "MOVED_DEADLINE_S", 0.2)
     directories = Directories()
     directories.lag = 70
-    rows = run_steps(context_of(directories), [Step(do=MOVE_IT.do, name="move", args=MOVE_IT.args | {"for_s": 0.1})])
+    rows = run_steps(context_of(directories), [Step(do=MOVE_IT.do, name="move", args={**MOVE_IT.args, "for_s": 0.1})])
     assert "in /a, its copy lacks 70" in rows[0]["error"]

@@ -6,9 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec import convert, to_builtins
 
-from harness.model.contract.contract import OffsetsContract, TopicContract, contract_from_dict, contract_of
-from harness.model.contract.internal_topics import InternalContract
+from harness.model.contract.contract import contract_of
+from harness.model.documents.contract import Contract, InternalContract, OffsetsContract, TopicContract
 from harness.model.errors import BadInput
 from harness.model.scenario.rules import check
 from harness.model.scenario.scenario import AllowedAnomalies, ClusterShape, ExactLoss, Producer, Scenario, Step, Topic
@@ -76,14 +77,10 @@ def test_the_position_of_a_reader_may_be_lost_with_the_only_copy(
 
 
 def test_a_contract_without_flush_settings_means_never() -> None:
-    plain = contract_of(
-        Scenario(
-            name="s", title="", property="", topics=(Topic(name="t"),), producers=(Producer(name="p", topics=("t",)),)
-        )
-    ).as_dict()
+    plain = to_builtins(promised())
     for key in ("flush_messages", "flush_ms"):
-        del plain["topics"]["t"][key]
-    assert contract_from_dict(plain).topics["t"] == promised()
+        del plain[key]
+    assert convert(plain, TopicContract) == promised()
 
 
 def test_broker_settings_apply_to_the_offsets_topic() -> None:
@@ -102,10 +99,10 @@ def test_broker_settings_apply_to_the_offsets_topic() -> None:
     assert reported.offsets == OffsetsContract(
         partitions=4, replicas=2, min_insync_replicas=1, unclean_election=True, retention_minutes=1
     )
-    assert contract_from_dict(reported.as_dict()) == reported
-    old = reported.as_dict()
-    del old["offsets"]
-    assert contract_from_dict(old).offsets is None
+    plain = to_builtins(reported)
+    assert convert(plain, Contract) == reported
+    del plain["offsets"]
+    assert convert(plain, Contract).offsets is None
 
 
 def test_tier_settings_apply_to_the_metadata_topic_of_the_tier() -> None:
@@ -123,10 +120,10 @@ def test_tier_settings_apply_to_the_metadata_topic_of_the_tier() -> None:
     assert by_default == InternalContract(partitions=5, replicas=3, min_insync_replicas=2, unclean_election=False)
     reported = contract_of(replace(scenario, shape=ClusterShape(tier="local", config=config)))
     assert reported.tier == InternalContract(partitions=1, replicas=2, min_insync_replicas=1, unclean_election=True)
-    assert contract_from_dict(reported.as_dict()) == reported
-    old = reported.as_dict()
-    del old["tier"]
-    assert contract_from_dict(old).tier is None
+    plain = to_builtins(reported)
+    assert convert(plain, Contract) == reported
+    del plain["tier"]
+    assert convert(plain, Contract).tier is None
 
 
 def test_the_contract_names_steps_that_delete_objects_of_the_tier() -> None:
@@ -136,7 +133,7 @@ def test_the_contract_names_steps_that_delete_objects_of_the_tier() -> None:
         Scenario(name="s", title="", property="", topics=(topic,), producers=(producer,), steps=(step,))
     )
     assert contract.object_deletions == ("gone",)
-    assert contract_from_dict(contract.as_dict()) == contract
+    assert convert(to_builtins(contract), Contract) == contract
 
 
 def test_an_unclean_election_is_permitted_only_where_a_step_forces_it() -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 from confluent_kafka import KafkaException
+from msgspec import convert, to_builtins
 
 from harness.commands.options import GateOptions
 from harness.commands.scenario_selection import Wanted, assign_backends
@@ -18,7 +19,8 @@ from harness.kafka.admin.share_groups import ShareOffset
 from harness.kafka.messages import DescribeShareGroupOffsetsResponse as Answer
 from harness.kafka.release import java_clients
 from harness.kafka.release.release import Release
-from harness.model.contract.contract import contract_from_dict, contract_of
+from harness.model.contract.contract import contract_of
+from harness.model.documents.contract import Contract
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Reader, Scenario
 from harness.model.scenario.toml import parse
@@ -107,7 +109,7 @@ def test_the_contract_takes_the_delivery_limit_from_the_group_or_the_brokers() -
     (share,) = plain.shares.values()
     assert (share.group, share.topics, share.isolation, share.limit) == ("jobs", ("t",), "read_committed", 5)
     assert plain.readers == {}
-    assert contract_from_dict(plain.as_dict()) == plain
+    assert convert(to_builtins(plain), Contract) == plain
     brokers = '[shape.config]\n"group.share.delivery.count.limit" = 4'
     assert contract_of(read(rest=brokers)).shares["jobs"].limit == 4
     own = ', group_config = { "share.delivery.count.limit" = 3 }'

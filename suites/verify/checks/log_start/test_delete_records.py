@@ -11,7 +11,6 @@ import pytest
 
 from harness.evidence.parsing import parse
 from harness.model.documents.cluster import Snapshot
-from harness.model.documents.run import Run
 from harness.model.documents.steps import Event
 from harness.verify.checks.log_start.delete_records import deleted_records_returned, returned, returned_by_design
 from suites.verify.judging import steps_of
@@ -74,7 +73,7 @@ def case(
             contract=SimpleNamespace(topics={"t": topic}, start_checkpoint_ms=contract.get("every_ms", 60_000)),
             last_snapshot=parse(Path("cluster.json"), last, Snapshot),
             history=metadata and metadata.history(),
-            run=Run(finished=True),
+            run=SimpleNamespace(started_ns=None),
             events=lambda kind: [(event, STEP) for event in happened if isinstance(event, kind)],
         ),
     )

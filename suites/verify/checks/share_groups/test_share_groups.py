@@ -277,9 +277,9 @@ def test_an_archived_record_is_excused_with_its_limit(judged: dict[str, Verdict]
 
 
 def test_repeated_deliveries_are_counted(judged: dict[str, Verdict]) -> None:
-    assert judged["each record once"].facts["redelivered"] == {}
-    assert judged["delivered again after a member died"].facts["redelivered"] == {"t/0": 1}
-    assert judged["delivered again after a release"].facts["redelivered"] == {"t/0": 1}
+    assert judged["each record once"].facts.redelivered == {}
+    assert judged["delivered again after a member died"].facts.redelivered == {"t/0": 1}
+    assert judged["delivered again after a release"].facts.redelivered == {"t/0": 1}
 
 
 def test_a_doubt_reports_the_progress_of_the_group(judged: dict[str, Verdict]) -> None:

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status, Verdict
 from harness.verify.checks.tier.retention import Kept, kept_in_tier
-from harness.verify.checks.tier.state import Partition, Segment
+from harness.verify.checks.tier.state import Partition, ReplicaLook, Segment
 from suites.verify.checks.tier.tiered_history import (
     DELETED,
     DELETING,
@@ -400,7 +400,7 @@ def test_a_missing_record_is_reported_with_its_former_copies(judged: dict[str, V
 
 def _segment(id_: str, base: int, end: int, *, newest_ms: int = 0, epoch: int = 0, finished: bool = True) -> Segment:
     """A segment with 100 bytes for each record."""
-    reported = [(STARTED, 1, 1), *([(FINISHED, 1, 1)] if finished else [])]
+    reported: list[tuple[str | None, int | None, int]] = [(STARTED, 1, 1), *([(FINISHED, 1, 1)] if finished else [])]
     lineage = ((epoch, base),)
     size_bytes = 100 * (end - base + 1)
     return Segment(
@@ -426,14 +426,28 @@ def test_offsets_in_the_tier_count_once_from_the_log_start_on(
     segments: list[Segment], until_ms: int | None, kept: Kept | None
 ) -> None:
     partition = Partition({segment.id: segment for segment in segments})
-    partition.replicas.append({"look": "end", "epochs": "0:0"})
+    look = ReplicaLook(
+        bundle=0,
+        look="end",
+        looked_ns=0,
+        broker=1,
+        topic="t",
+        topic_id="i",
+        partition=0,
+        log_start=0,
+        local_log_start=0,
+        highest_tiered=None,
+        epochs="0:0",
+    )
+    partition.replicas.append(look)
     assert kept_in_tier(partition, 5, until_ms) == kept
 
 
 def test_the_share_of_records_from_the_tier_is_reported(judged: dict[str, Verdict]) -> None:
-    reported = judged["all is in the tier"].facts["read_from_tier"]
-    assert 0.85 < reported["records"] / reported["of"] < 1
-    assert judged["no topic is tiered"].facts["read_from_tier"] is None
+    reported = judged["all is in the tier"].facts.read_from_tier
+    assert reported is not None
+    assert 0.85 < reported.records / reported.of < 1
+    assert judged["no topic is tiered"].facts.read_from_tier is None
     assert "tiered storage" in judged["no topic is tiered"].not_covered
     assert "tiered storage" not in judged["all is in the tier"].not_covered
 

@@ -27,6 +27,6 @@ def late_acks(given: Prepared) -> DataFrame:
 CHECK: Final = Check(
     promise="Every record is acknowledged within 12 s.",
     kinds={LATE_ACK: Introduced(promise="a record is acknowledged within 12 s (our service level)")},
-    seen={(LATE_ACK, Only.ONE): lambda run: f"its acknowledgement took up to {run['other_last']} ms"},
+    seen={(LATE_ACK, Only.ONE): lambda run: f"its acknowledgement took up to {run.other_last} ms"},
     queries={"late_acks": late_acks},
 )

@@ -1,0 +1,87 @@
+"""manifest.json: what a bundle is, and the digest of every file in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from msgspec import field
+
+from harness.model.documents.record import Record, meaning
+
+SealedBy = Literal["harness", "hand"]
+
+
+class Digest(Record, frozen=True, kw_only=True):
+    """The size and the digest of a file."""
+
+    bytes: Annotated[int, meaning("its size")]
+    sha256: Annotated[str, meaning("its SHA-256, in hexadecimal")]
+
+
+class NamedRelease(Record, frozen=True, kw_only=True):
+    """A release of Kafka, as far as it is known."""
+
+    version: Annotated[str | None, meaning("its version")] = None
+    commit: Annotated[str | None, meaning("the commit that it was built from")] = None
+    source: Annotated[str | None, meaning("where it was taken from")] = None
+
+
+class UsedPlugin(Record, frozen=True, kw_only=True):
+    """A plugin (`--plugins`) that played a run, or judged it."""
+
+    name: Annotated[str, meaning("the name of its folder")]
+    files: Annotated[Mapping[str, Digest], meaning("its files, by their paths in the folder")]
+    faults: Annotated[tuple[str, ...], meaning("the words of its steps")]
+    scenarios: Annotated[tuple[str, ...], meaning("names of its scenarios")]
+    checks: Annotated[Mapping[str, str], meaning("the promise of each of its checks")]
+    kinds: Annotated[Mapping[str, str], meaning("the meaning of each kind of findings that its checks introduce")]
+
+
+class AnyManifest(Record, frozen=True, kw_only=True):
+    """The keys of a manifest that every format version has."""
+
+    format_version: Annotated[int, meaning("the version of this format")]
+    files: Annotated[Mapping[str, object], meaning("what every document, table part and log has")]
+
+
+class SealedFiles(Record, frozen=True, kw_only=True):
+    """The files of a sealed bundle."""
+
+    files: Annotated[Mapping[str, Digest], meaning("every document, table part and log, by their relative paths")]
+    sealed_from: Annotated[
+        Mapping[str, Digest], meaning("JSON lines that `durability seal` turned into Parquet, by their relative paths")
+    ] = field(default_factory=dict)
+
+
+class Manifest(SealedFiles, frozen=True, kw_only=True):
+    """The whole document."""
+
+    format_version: Annotated[int, meaning("the version of this format")]
+    sealed_by: Annotated[SealedBy | None, meaning("the harness that ran the scenario, or `durability seal`")] = None
+    release: Annotated[NamedRelease | None, meaning("the release under test")] = None
+    starts_on: Annotated[
+        NamedRelease | None, meaning("an earlier release, if nodes began on one and were upgraded")
+    ] = None
+    scenario: Annotated[str | None, meaning("name of the scenario")] = None
+    seed: Annotated[int | None, meaning("from which all random choices follow")] = None
+    plugins: Annotated[
+        tuple[UsedPlugin, ...],
+        meaning(
+            "the plugins that the run was played with. A bundle is judged without them, because steps state their "
+            "facts; but each of their `checks` that the judge does not have is a doubt (`check_missing`)"
+        ),
+    ] = ()
+    backend: Annotated[str | None, meaning("`processes` or `containers`; not judged")] = None
+    tier_storage: Annotated[str | None, meaning("class of the user's own remote storage manager; not judged")] = None
+    versions: Annotated[object, meaning("of Python and of client libraries; not judged")] = None
+    limits: Annotated[
+        object,
+        meaning("{`memory`: bytes, `cpus`} of a node in a container; null = no limit was given; not judged"),
+    ] = None
+    clock: Annotated[object, meaning("{`anchor_ns`}; not judged")] = None
+
+    @property
+    def by_harness(self) -> bool:
+        """Whether the harness itself wrote all of the evidence."""
+        return self.sealed_by == "harness"
