@@ -49,7 +49,7 @@ def test_a_promise_is_one_full_sentence(name: str) -> None:
 
 def test_an_excuse_says_what_permits_it_in_one_full_sentence() -> None:
     shared = [excuse for check, excuse in excuses() if not check]
-    assert {excuse.name for excuse in shared} >= {"unclean_election", "power_loss", "compaction"}
+    assert {excuse.name for excuse in shared} >= {"unclean_election", "power_lost", "compaction"}
     for _, excuse in excuses():
         assert excuse.permits[0].isupper(), excuse.name
         assert excuse.permits.endswith("."), excuse.name

@@ -120,7 +120,7 @@ def _flushed(contract: TopicContract, replicas: list[PowerLost]) -> int:
 
 EXCUSES: Final = (
     Excuse(
-        name="power_loss",
+        name="power_lost",
         permits="All in-sync replicas lost their power, and the contract permits records in memory only.",
         kinds=(*REPLACED, *MOVED),
         clauses=_clauses,
