@@ -27,6 +27,7 @@ from harness.verify.promise import declared
 
 EXAMPLE = Path(__file__).parents[1] / "plugins" / "acme"
 FAULT, SCENARIO, CHECK = "faults/hang_and_kill.py", "scenarios/leader_hung.toml", "checks/ack_limit/__init__.py"
+TEST = "tests/test_ack_limit.py"
 
 
 @pytest.fixture
@@ -230,7 +231,7 @@ def test_a_bad_plugin_is_refused_in_one_sentence_and_leaves_nothing(
 def test_the_readme_shows_the_example_as_it_is() -> None:
     text = (Path(scenarios.__file__).parents[1] / "README.md").read_text()
     shown = dict(re.findall(r"^\+\+\+ b/acme/(\S+)\n@@ [^\n]+ @@\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
-    for name in (FAULT, SCENARIO, CHECK):
+    for name in (FAULT, SCENARIO, CHECK, TEST):
         assert re.sub(r"^\+", "", shown[name], flags=re.MULTILINE) == (EXAMPLE / name).read_text()
 
 
