@@ -207,6 +207,24 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a query of a built-in name": (edit(CHECK, '"late_acks": late', '"lost": late'), "already has the query lost"),
     "a built-in kind": (edit(CHECK, 'OwnKind("late_ack"', 'OwnKind("lost"'), "already is a kind of finding 'lost'"),
     "a kind that is a doubt": (edit(CHECK, 'OwnKind("late_ack"', 'OwnKind("not_read"'), "of finding 'not_read'"),
+    "a kind that is plain text": (
+        edit(CHECK, 'OwnKind("late_ack", "A record was acknowledged more than 12 s after its send.")', '"late_ack"'),
+        "its kind 'late_ack' is plain text; write OwnKind(name, meaning)",
+    ),
+    "an excuse without its comma": (
+        edit(CHECK, "excuses=(SLOW_LINKS,)", "excuses=SLOW_LINKS"),
+        "its excuses are not a tuple; write excuses=(NAME,)",
+    ),
+    "an excuse without a function": (
+        edit(CHECK, "    clauses=_while_slow,\n", ""),
+        "its excuse slow_links has no function, so it permits nothing",
+    ),
+    "a fault without a summary": (edit(FAULT, "    summary:", "    other:"), "HangAndKill has no summary; write in"),
+    "a fault without a proof": (edit(FAULT, "    proof:", "    other:"), "HangAndKill has no proof; write what"),
+    "an unknown capability": (
+        edit(FAULT, '{"pause", ', '{"paus", '),
+        "HangAndKill needs 'paus', which no backend has; did you mean 'pause'?",
+    ),
     "an unknown input": (edit(CHECK, "late_acks(given:", "late_acks(ledger:"), "needs 'ledger', which is no input"),
 }
 
