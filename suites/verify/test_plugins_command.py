@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -251,6 +252,18 @@ def test_the_readme_shows_the_example_as_it_is() -> None:
     shown = dict(re.findall(r"^\+\+\+ b/acme/(\S+)\n@@ [^\n]+ @@\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
     for name in (FAULT, SCENARIO, CHECK, TEST):
         assert re.sub(r"^\+", "", shown[name], flags=re.MULTILINE) == (EXAMPLE / name).read_text()
+
+
+def test_negative_controls_of_a_plugin_are_collected(acme: Path) -> None:
+    def collected(folder: Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "suites/gate/test_proof.py"]
+        options = ["--only", "leader_hung", "--plugins", str(folder)]
+        root = Path(__file__).parents[2]
+        return subprocess.run([*command, *options], cwd=root, capture_output=True, text=True, check=False)
+
+    assert "fails_with_the_expected_kind[leader_hung]" in collected(acme).stdout
+    refused = collected(acme / "nowhere")
+    assert (refused.returncode, "nowhere is no folder" in refused.stderr) == (pytest.ExitCode.USAGE_ERROR, True)
 
 
 def test_two_plugins_of_one_name_are_refused(acme: Path, tmp_path: Path) -> None:
