@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from typing import Any, Final
 from harness.evidence.gate import GateSummary, ScenarioResult
 from harness.model.bound import loss_bound
 from harness.model.finding import ADMIN_KINDS, Finding
+from harness.model.plugin import active
 from harness.model.verdict import Score, Status, Verdict, overall
 from reports.terminal import Line
 
@@ -40,7 +42,8 @@ def summary_lines(
         lines += [("not covered:", "dim"), *((f"  {what}", "dim") for what in uncovered)]
     lines.append((f"evidence:    {evidence}", ""))
     if without or verdicts or any(result.bundle for result in summary.results):  # there is something to judge
-        lines.append((f"judge again: durability verify {evidence}", ""))
+        plugins = "".join(f" --plugins {shlex.quote(str(plugin.folder))}" for plugin in active())
+        lines.append((f"judge again: durability verify {evidence}{plugins}", ""))
     return lines
 
 
