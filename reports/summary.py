@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from harness.model.bound import loss_bound
 from harness.model.documents.manifest import NamedRelease
 from harness.model.documents.verdict_facts import LongestStall, ReadBack, ReadFromTier
 from harness.model.finding import ADMIN_KINDS, Finding
+from harness.model.plugin import active
 from harness.model.verdict import Score, Status, Verdict, overall
 from reports.terminal import Line
 
@@ -42,7 +44,8 @@ def summary_lines(
         lines += [("not covered:", "dim"), *((f"  {what}", "dim") for what in uncovered)]
     lines.append((f"evidence:    {evidence}", ""))
     if without or verdicts or any(result.bundle for result in summary.results):  # there is something to judge
-        lines.append((f"judge again: durability verify {evidence}", ""))
+        plugins = "".join(f" --plugins {shlex.quote(str(plugin.folder))}" for plugin in active())
+        lines.append((f"judge again: durability verify {evidence}{plugins}", ""))
     return lines
 
 

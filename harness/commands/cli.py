@@ -337,7 +337,7 @@ def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
 @click.argument("what", type=click.Choice([*listing.LISTS]))
 @click.option("--maven-repo", metavar="URL", help="Repository of the releases. Default: Maven Central.")
 def list_(what: str, maven_repo: str | None) -> Exit:
-    """List scenarios, faults, checks, doubts or releases, and which of them this machine can do."""
+    """List scenarios, faults, checks, excuses, doubts or releases, and which of them this machine can do."""
     reports.table(*listing.LISTS[what](maven_repo))
     return Exit.PASS
 

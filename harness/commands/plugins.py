@@ -22,13 +22,15 @@ from types import ModuleType
 from typing import Final
 
 from harness import scenarios
+from harness.clusters.choosing import CAPABILITIES
 from harness.evidence.manifest import digest
 from harness.faults.steps import registry
-from harness.faults.steps.step import Kind, registered, unregister
+from harness.faults.steps.step import Kind, is_disturbance, registered, unregister
 from harness.model.errors import BadInput
 from harness.model.finding import OwnKind, kinds, with_kinds
 from harness.model.plugin import Plugin, activated
 from harness.model.scenario.scenario import Scenario
+from harness.model.scenario.toml import hint
 
 FAULTS: Final = "faults"
 SCENARIOS: Final = "scenarios"
@@ -175,8 +177,20 @@ def _faults(layout: _Layout, package: str) -> list[type[Kind]]:
             if inspect.isabstract(kind):
                 lacks = ", ".join(sorted(getattr(kind, "__abstractmethods__", ())))
                 raise BadInput(f"{path}: {kind.__name__} does not define {lacks}; add it")
+            _check_declaration(kind, path)
         found += own
     return found
+
+
+def _check_declaration(kind: type[Kind], path: Path) -> None:
+    """BadInput for a kind of step without a text that the lists show, or with a capability that no backend has."""
+    if not kind.summary:
+        raise BadInput(f"{path}: {kind.__name__} has no summary; write in one sentence what it does")
+    if is_disturbance(kind) and not kind.proof:
+        raise BadInput(f"{path}: {kind.__name__} has no proof; write what proves that it had an effect")
+    known = frozenset().union(*CAPABILITIES.values())
+    if unknown := sorted(kind.needs - known):
+        raise BadInput(f"{path}: {kind.__name__} needs {unknown[0]!r}, which no backend has{hint(unknown[0], known)}")
 
 
 def _checks(layout: _Layout, package: str, stack: ExitStack) -> Plugin:

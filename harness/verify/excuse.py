@@ -96,6 +96,13 @@ class Excuse:
     of_findings: Callable[[Case, Tier], Permit] | None = None
     unreadable: Callable[[Case, Tier], Iterable[Unreadable]] = _all_readable
 
+    @property
+    def permits_something(self) -> bool:
+        """Whether at least one of its functions is given."""
+        left_out = (_no_clauses, _none_by_tables, _all_readable, None)
+        given = (self.clauses, self.by_tables, self.late, self.rows, self.of_findings, self.unreadable)
+        return any(function not in left_out for function in given)
+
 
 def of_event(event: Struct, step: Step, at_ns: int | None) -> Evidence:
     """The reference to an event of a step."""

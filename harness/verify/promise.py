@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import DataFrame
 
 from harness.model.documents.contract import Contract, ProducerContract, TopicContract
-from harness.model.finding import FindingKind
+from harness.model.finding import FindingKind, Kind, OwnKind
 from harness.model.verdict import Doubt
 from harness.verify.engine.rows import Reason
 from harness.verify.engine.runs import RecordRange
@@ -125,6 +125,7 @@ def declare(name: str, check: Check) -> None:
     ):
         if twice := sorted(str(key) for key in mine if any(key in other for other in others)):
             raise ValueError(f"another check already has the {what} {twice[0]}; rename it here")
+    _check_form(check)
     check_names(check.excuses)
     for excuse in check.excuses:
         if foreign := sorted({str(kind) for kind in excuse.kinds} - {*map(str, check.reports)}):
@@ -135,6 +136,15 @@ def declare(name: str, check: Check) -> None:
         if unknown := [part for part in parameters(function) if part not in PARTS]:
             raise ValueError(f"query {query} needs {unknown[0]!r}, which is no input; its parameters may be {PARTS}")
     _DECLARED[name] = check
+
+
+def _check_form(check: Check) -> None:
+    """ValueError for parts of a declaration of another type, which a check without a type checker may have."""
+    for kind in check.kinds:
+        if not isinstance(kind, (Kind, OwnKind)):
+            raise ValueError(f"its kind {kind!r} is plain text; write OwnKind(name, meaning)")
+    if not isinstance(check.excuses, tuple):
+        raise ValueError("its excuses are not a tuple; write excuses=(NAME,), with the comma")
 
 
 def share(found: Sequence[Excuse]) -> None:
@@ -157,6 +167,8 @@ def check_names(found: Sequence[Excuse]) -> None:
             raise ValueError(f"there already is an excuse {excuse.name!r}; rename this one")
         if not excuse.permits:
             raise ValueError(f"its excuse {excuse.name} does not say what permits it; write `permits` in one sentence")
+        if not excuse.permits_something:
+            raise ValueError(f"its excuse {excuse.name} has no function, so it permits nothing; give it `clauses`")
         same = [other for other in others if other.rows and excuse.rows and other.turn is excuse.turn]
         if twice := [other.name for other in same if set(other.kinds) & set(excuse.kinds)]:
             raise ValueError(f"the excuses {excuse.name} and {twice[0]} of one turn are for the same kind; change one")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -28,6 +29,7 @@ from harness.verify.promise import declared
 
 EXAMPLE = Path(__file__).parents[1] / "plugins" / "acme"
 FAULT, SCENARIO, CHECK = "faults/hang_and_kill.py", "scenarios/leader_hung.toml", "checks/ack_limit/__init__.py"
+TEST = "tests/test_ack_limit.py"
 
 
 @pytest.fixture
@@ -207,6 +209,24 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "a query of a built-in name": (edit(CHECK, '"late_acks": late', '"lost": late'), "already has the query lost"),
     "a built-in kind": (edit(CHECK, 'OwnKind("late_ack"', 'OwnKind("lost"'), "already is a kind of finding 'lost'"),
     "a kind that is a doubt": (edit(CHECK, 'OwnKind("late_ack"', 'OwnKind("not_read"'), "of finding 'not_read'"),
+    "a kind that is plain text": (
+        edit(CHECK, 'OwnKind("late_ack", "A record was acknowledged more than 12 s after its send.")', '"late_ack"'),
+        "its kind 'late_ack' is plain text; write OwnKind(name, meaning)",
+    ),
+    "an excuse without its comma": (
+        edit(CHECK, "excuses=(SLOW_LINKS,)", "excuses=SLOW_LINKS"),
+        "its excuses are not a tuple; write excuses=(NAME,)",
+    ),
+    "an excuse without a function": (
+        edit(CHECK, "    clauses=_while_slow,\n", ""),
+        "its excuse slow_links has no function, so it permits nothing",
+    ),
+    "a fault without a summary": (edit(FAULT, "    summary:", "    other:"), "HangAndKill has no summary; write in"),
+    "a fault without a proof": (edit(FAULT, "    proof:", "    other:"), "HangAndKill has no proof; write what"),
+    "an unknown capability": (
+        edit(FAULT, '{"pause", ', '{"paus", '),
+        "HangAndKill needs 'paus', which no backend has; did you mean 'pause'?",
+    ),
     "an unknown input": (edit(CHECK, "late_acks(given:", "late_acks(ledger:"), "needs 'ledger', which is no input"),
 }
 
@@ -231,8 +251,20 @@ def test_a_bad_plugin_is_refused_in_one_sentence_and_leaves_nothing(
 def test_the_readme_shows_the_example_as_it_is() -> None:
     text = (Path(scenarios.__file__).parents[1] / "README.md").read_text()
     shown = dict(re.findall(r"^\+\+\+ b/acme/(\S+)\n@@ [^\n]+ @@\n(.*?)^```", text, re.MULTILINE | re.DOTALL))
-    for name in (FAULT, SCENARIO, CHECK):
+    for name in (FAULT, SCENARIO, CHECK, TEST):
         assert re.sub(r"^\+", "", shown[name], flags=re.MULTILINE) == (EXAMPLE / name).read_text()
+
+
+def test_negative_controls_of_a_plugin_are_collected(acme: Path) -> None:
+    def collected(folder: Path) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "suites/gate/test_proof.py"]
+        options = ["--only", "leader_hung", "--plugins", str(folder)]
+        root = Path(__file__).parents[2]
+        return subprocess.run([*command, *options], cwd=root, capture_output=True, text=True, check=False)
+
+    assert "fails_with_the_expected_kind[leader_hung]" in collected(acme).stdout
+    refused = collected(acme / "nowhere")
+    assert (refused.returncode, "nowhere is no folder" in refused.stderr) == (pytest.ExitCode.USAGE_ERROR, True)
 
 
 def test_two_plugins_of_one_name_are_refused(acme: Path, tmp_path: Path) -> None:

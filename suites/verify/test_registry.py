@@ -78,7 +78,8 @@ def test_each_plant_of_a_check_exists_and_belongs_to_no_other() -> None:
 
 
 def excuse(**change: Any) -> Excuse:
-    return Excuse(**{"name": "sky", "permits": "The sky is blue.", "kinds": (Kind.PHANTOM,), **change})
+    parts = {"name": "sky", "permits": "The sky is blue.", "kinds": (Kind.PHANTOM,), "clauses": lambda number, case: ()}
+    return Excuse(**{**parts, **change})
 
 
 BLUE: dict[str, Any] = {"seen": {(Kind.PHANTOM, Only.ONE): "it is blue"}}

@@ -31,6 +31,7 @@ from harness.model.documents.verdict_facts import (
 from harness.model.errors import BadEvidence
 from harness.model.exits import Exit
 from harness.model.finding import Finding, Kind
+from harness.model.plugin import Plugin, activated
 from harness.model.verdict import Status, Verdict
 from reports.pytest_outcome import Inconclusive, assert_pass
 from reports.summary import _share, summary_lines
@@ -52,6 +53,13 @@ def ran(name: str, status: Status) -> ScenarioResult:
 
 def text_of(summary: GateSummary, *verdicts: Verdict) -> str:
     return "\n".join(text for text, _ in summary_lines(summary, {v.scenario: v for v in verdicts}, OUT))
+
+
+def test_the_command_that_judges_again_names_the_plugins() -> None:
+    """Without them, the verdict would have a doubt for each check that is missing."""
+    with activated([Plugin(name="our own", folder=Path("/opt/our own"), files={})]):
+        said = text_of(gate_summary(ran("a", Status.PASS)), read_back(24, 24))
+    assert said.splitlines()[-1] == "judge again: durability verify durability-out/x --plugins '/opt/our own'"
 
 
 def test_a_pass_fits_on_one_screen() -> None:
