@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import re
 import signal
@@ -47,30 +46,12 @@ _JAVA: Final = "-XX:+UseParallelGC -XX:ReservedCodeCacheSize=512m"
 # without it a gate takes 20 % less CPU to judge.
 _FEW_RECORDS: Final = "-XX:TieredStopAtLevel=1"
 # With many records the loops over them are most of the work. The optimizing compiler halves their cost, and takes only
-# methods that run twenty times as often as by default: the others cost it more than they gain. Java's default is to let
-# the heap grow as soon as 1 % of the time goes into collecting it.
+# methods that run twenty times as often as by default: the others cost it more than they gain. Java lets the
+# heap grow as soon as 1 % of the time goes into collecting it; here from 5 % on.
 _MANY_RECORDS: Final = (
     "-XX:Tier4InvocationThreshold=100000 -XX:Tier4MinInvocationThreshold=12000 "
     "-XX:Tier4CompileThreshold=300000 -XX:Tier4BackEdgeThreshold=800000 -XX:GCTimeRatio=19 -XX:MaxNewSize=512m"
 )
-# Spark's planner, and all that it starts, compiles and loads, run often enough to be taken, and process no records.
-_PLANNERS: Final = (
-    "org/antlr/*.*",
-    "org/codehaus/*.*",
-    "org/apache/hadoop/shaded/*.*",
-    "org/apache/spark/internal/*.*",
-    "org/apache/spark/sql/catalyst/*.*",
-    "org/apache/spark/sql/internal/*.*",
-    "org/apache/spark/util/*.*",
-    "org/apache/xbean/*.*",
-    "java/io/Object*.*",
-    "java/lang/invoke/*.*",
-    "jdk/internal/loader/*.*",
-    "jdk/internal/org/objectweb/*.*",
-    "scala/*.*",
-)
-# What processes records within those packages.
-_LOOPS: Final = ("expressions/GeneratedClass*.*", "expressions/Unsafe*.*", "expressions/XXH64.*", "util/*.*")
 _MANY_BYTES: Final = 256 << 20  # some ten million records
 _ALWAYS: Final = {
     "spark.log.level": "ERROR",
@@ -106,14 +87,12 @@ def open_session(master: str | None = None, *, size_bytes: int = 0) -> SparkSess
     builder = SparkSession.builder.appName("durability").master(chosen)
     settings = _ALWAYS | {"spark.sql.warehouse.dir": tempfile.gettempdir() + "/durability-warehouse"}
     if local:
-        settings |= _LOCAL
+        compiler = _MANY_RECORDS if size_bytes >= _MANY_BYTES else _FEW_RECORDS
+        settings |= _LOCAL | {"spark.driver.extraJavaOptions": f"{_JAVA} {compiler}"}
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in settings.items():
         builder = builder.config(name, value)
     with _stderr_in_file(_printed()), _java_ends_with_us(), _temp_files_in_scratch():
-        if local:
-            compiler = _for_many_records() if size_bytes >= _MANY_BYTES else _FEW_RECORDS
-            builder = builder.config("spark.driver.extraJavaOptions", f"{_JAVA} {compiler}")
         try:
             return builder.getOrCreate()
         except Exception as error:
@@ -123,17 +102,6 @@ def open_session(master: str | None = None, *, size_bytes: int = 0) -> SparkSess
             raise HarnessFailure(
                 f"Spark does not start ({error}); its Java process printed: {' / '.join(lines[-3:])}"
             ) from error
-
-
-def _for_many_records() -> str:
-    """Options of Java, one of which names a temporary file that Java reads when it starts."""
-    rules = [
-        {"match": [f"org/apache/spark/sql/catalyst/{name}" for name in _LOOPS], "c2": {"Exclude": False}},
-        {"match": list(_PLANNERS), "c2": {"Exclude": True}},
-    ]
-    with tempfile.NamedTemporaryFile("w", suffix=".json", delete=False) as file:
-        json.dump(rules, file)
-    return f'{_MANY_RECORDS} -XX:+UnlockDiagnosticVMOptions "-XX:CompilerDirectivesFile={file.name}"'
 
 
 @contextmanager
