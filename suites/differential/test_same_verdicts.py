@@ -79,7 +79,9 @@ def _held(step: Mapping[str, Json]) -> Json:
 def _same(then: Json, now: Json) -> bool:
     if not (isinstance(then, dict) and isinstance(now, dict)):
         return then == now
-    return then.keys() == now.keys() and all(
+    # Keys that once were absent where they said nothing are written always.
+    said = {key for key, value in now.items() if value or key in then}
+    return then.keys() == said and all(
         _near(value, now[key]) if key in _APPROXIMATE else _same(value, now[key]) for key, value in then.items()
     )
 

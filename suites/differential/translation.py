@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 
 import pyarrow.parquet as pq
 
+from harness.evidence.documents import plain
 from harness.evidence.manifest import digest
 from harness.model.schemas import FORMAT_VERSION
 from suites.differential.facts_of_steps import facts_of_step
@@ -68,7 +69,7 @@ def translate(bundle: Path, target: Path) -> None:
             _document(entry, target / entry.name)
     manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
     assert manifest["format_version"] in FORMATS_BEFORE, f"{bundle} is no evidence of the versions {FORMATS_BEFORE}"
-    files = {name: digest(target / name) for name in manifest["files"]}
+    files = {name: plain(digest(target / name)) for name in manifest["files"]}
     _write(target / "manifest.json", {**manifest, "format_version": FORMAT_VERSION, "files": files})
 
 
