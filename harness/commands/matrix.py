@@ -45,19 +45,16 @@ _SEEN: Final[Mapping[FindingKind, Effect]] = {
     Kind.UNAVAILABLE: Effect.UNAVAILABLE,
 }
 # Figures of a verdict, by partition, that show an effect without a finding.
-_COUNTED: Final[Mapping[Effect, Callable[[VerdictFacts], ByPlace]]] = {
+Figures = Mapping[Effect, Callable[[VerdictFacts], ByPlace]]
+_COUNTED: Final[Figures] = {
     Effect.DUPLICATED: lambda facts: facts.redelivered,
     Effect.SHOWN: lambda facts: facts.shown_undecided,
     Effect.RETURNED: lambda facts: facts.returned,
     Effect.DELETED: lambda facts: facts.deleted,
 }
-_UNANSWERED: Final[Mapping[Effect, Callable[[VerdictFacts], ByPlace]]] = {
-    Effect.UNKNOWN: lambda facts: facts.unknown_outcomes
-}
-_OF_LATE_READERS: Final[Mapping[Effect, Callable[[VerdictFacts], ByPlace]]] = {
-    Effect.DELETED: lambda facts: facts.missed
-}
-_OF_RESETS: Final[Mapping[Effect, Callable[[VerdictFacts], ByPlace]]] = {
+_UNANSWERED: Final[Figures] = {Effect.UNKNOWN: lambda facts: facts.unknown_outcomes}
+_OF_LATE_READERS: Final[Figures] = {Effect.DELETED: lambda facts: facts.missed}
+_OF_RESETS: Final[Figures] = {
     Effect.DUPLICATED: lambda facts: facts.redelivered,
     **_OF_LATE_READERS,
     Effect.STOPPED: lambda facts: facts.stopped,
@@ -263,11 +260,11 @@ def _seen(verdict: Verdict, topic: str, promise: Promise, silent_s: float, open_
                 finding.kind in _SEEN and effect not in (Effect.DELETED, Effect.LOST)
             )
             seen[effect] = seen.get(effect, 0) + (finding.count if counts else 0)
-    figures = {**_COUNTED, **(_UNANSWERED if Effect.UNKNOWN in promise.effects else {})}
+    figures: Figures = {**_COUNTED, **(_UNANSWERED if Effect.UNKNOWN in promise.effects else {})}
     if promise.event.name in OF_RESETS:
-        figures = {**_OF_RESETS}
+        figures = _OF_RESETS
     if promise.event.name in OF_LATE_READERS:
-        figures = {**_OF_LATE_READERS}
+        figures = _OF_LATE_READERS
     for effect, figure in figures.items():
         for place, count in figure(verdict.facts).items():
             if place.rpartition("/")[0] == topic:

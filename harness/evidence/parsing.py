@@ -152,9 +152,8 @@ def _of_union(value: object, kind: inspect.UnionType, at: str) -> str | None:
     members = [member for member in kind.types if not isinstance(member, inspect.NoneType)]
     if value is None and len(members) < len(kind.types):
         return None
-    if any(isinstance(member, inspect.FloatType) for member in members):
-        fits = isinstance(value, int | float) and not isinstance(value, bool)
-        return None if fits else _not(value, "a number", at)
+    if fractions := [member for member in members if isinstance(member, inspect.FloatType)]:
+        return _of_scalar(value, fractions[0], at)
     if len(members) == 1:
         return mismatch(value, members[0], at)
     tagged = {member.tag: member for member in members if isinstance(member, inspect.StructType)}
