@@ -27,8 +27,10 @@ _KINDS: Final = (Kind.DUPLICATED, Kind.SKIPPED_READ)
 
 def _while_brokers_failed(number: int, case: Case) -> Iterator[Clause]:
     disturbed = next(_disturbances(case), None)
-    for processor in case.contract.processors.values() if disturbed else ():
-        if disturbed and processor.commits in _OF_COMMITS:
+    if disturbed is None:
+        return
+    for processor in case.contract.processors.values():
+        if processor.commits in _OF_COMMITS:
             why = f"{processor.processor} commits {processor.commits} it writes, and brokers failed meanwhile"
             kinds = [_OF_COMMITS[processor.commits]]
             yield from clauses(number, kinds, why, evidence=disturbed, reader=processor.processor)
