@@ -24,6 +24,7 @@ from harness.evidence.values import (
     misfit_of_line,
     nulls_in,
     read_whole,
+    text_columns,
     words_in,
 )
 from harness.model.contract.contract import SENTINEL
@@ -147,7 +148,8 @@ def check_promised(file: Path, table: str, documents: Documents, *, source: Path
 def _names(file: Path, column: str) -> set[str]:
     if file.suffix == ".jsonl":
         return {row[column] for row in _rows(file)}
-    return {name for name in words_in(file, column) if name is not None}
+    with opened(file, as_dictionaries=[column]) as part:
+        return {name for name in words_in(part, [column])[column] if name is not None}
 
 
 def _check_part(file: Path, table: str, *, whole: bool) -> None:
@@ -155,7 +157,7 @@ def _check_part(file: Path, table: str, *, whole: bool) -> None:
         _check_lines(file, table)
         return
     expected = arrow_schema(table)
-    with opened(file) as part:
+    with opened(file, as_dictionaries=text_columns(table)) as part:
         found = part.metadata.schema.to_arrow_schema()
         if wrong := _wrong_columns(found, expected, OPTIONAL_COLUMNS.get(table, frozenset())):
             raise BadEvidence(f"{file}: {wrong}; FORMAT.md lists the columns of {table}")
@@ -164,7 +166,7 @@ def _check_part(file: Path, table: str, *, whole: bool) -> None:
         for column in found.names:
             if not expected.field(column).nullable and (nulls := nulls_in(part, column)):
                 raise BadEvidence(f"{file}: column {column} has {nulls} nulls and may have none; write the file again")
-    check_values(file, table, found.names)
+        check_values(part, file, table)
 
 
 def _wrong_columns(found: pa.Schema, expected: pa.Schema, optional: frozenset[str]) -> str | None:

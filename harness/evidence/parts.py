@@ -40,14 +40,17 @@ def write_parquet(table: pa.Table, target: Path) -> None:
 
 
 @contextmanager
-def opened(file: Path, **options: Any) -> Iterator[pq.ParquetFile]:
-    """A part to read from. BadEvidence if it is damaged, when it is opened or while it is read.
+def opened(file: Path, *, as_dictionaries: Sequence[str] = ()) -> Iterator[pq.ParquetFile]:
+    """A part to read from. BadEvidence if it is damaged, when it is opened or while it is read. as_dictionaries:
+    columns, which it may lack, that are not decoded to a text for each row.
 
     It is opened by its descriptor, because pyarrow takes only names that are UTF-8.
     """
     with file.open("rb") as stream:
         try:
-            with pq.ParquetFile(stream, **options) as part:
+            footer = pq.read_metadata(stream)
+            present = [name for name in as_dictionaries if name in footer.schema.names]
+            with pq.ParquetFile(stream, metadata=footer, read_dictionary=present) as part:
                 yield part
         except (pa.ArrowException, ValueError, OSError) as damage:
             said = next(iter(str(damage).splitlines()), type(damage).__name__)

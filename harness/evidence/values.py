@@ -14,11 +14,10 @@ from msgspec import Meta, Struct, defstruct
 
 from harness.evidence.columns import columns_of, nullable
 from harness.evidence.parsing import MisfitError, converted, one_of, shown
-from harness.evidence.parts import opened
 from harness.model.errors import BadEvidence
 from harness.model.schemas import COUNTED, OPTIONAL_COLUMNS, WORDS
 
-_BATCH_ROWS: Final = 1 << 16
+_BATCH_ROWS: Final = 1 << 17
 _Int32 = Annotated[int, Meta(ge=-(1 << 31), le=(1 << 31) - 1)]
 _Int64 = Annotated[int, Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 _Count32 = Annotated[int, Meta(ge=0, le=(1 << 31) - 1)]
@@ -40,26 +39,32 @@ _TYPES: Final[Mapping[tuple[str, bool], object]] = {
 }
 
 
-def check_values(file: Path, table: str, present: Sequence[str]) -> None:
-    """BadEvidence for an unknown word in a column with fixed words, and for a count below 0, in a Parquet part.
+def text_columns(table: str) -> list[str]:
+    """The columns of texts. A part that is opened with them as dictionaries is decoded in half the time."""
+    return [name for name, kind in columns_of(table).items() if kind.removesuffix("?") == "string"]
 
-    present: its columns, because optional ones may be left out.
-    """
-    for column in (name for name in WORDS[table] if name in present):
+
+def check_values(part: pq.ParquetFile, file: Path, table: str) -> None:
+    """BadEvidence for an unknown word in a column with fixed words, and for a count below 0, in a Parquet part. It may
+    lack optional columns."""
+    present = part.schema_arrow.names
+    for column, found in words_in(part, [name for name in WORDS[table] if name in present]).items():
         words = WORDS[table][column]
-        for word in words_in(file, column) - {*words, *([None] if nullable(columns_of(table)[column]) else [])}:
+        for word in found - {*words, *([None] if nullable(columns_of(table)[column]) else [])}:
             raise BadEvidence(f"{file}: {_not_a_word(column, word, words)}; {_lists(table)}")
     for column in (name for name in COUNTED[table] if name in present):
-        if (least := _least(file, column)) is not None and least < 0:
+        if (least := _least(part, column)) is not None and least < 0:
             raise BadEvidence(f"{file}: {_below_0(column, least)}; {_lists(table)}")
 
 
-def words_in(file: Path, column: str) -> set[str | None]:
-    """The distinct values of a text column, read a batch at a time."""
-    found: set[str | None] = set()
-    with opened(file, read_dictionary=[column]) as part:
-        for batch in part.iter_batches(_BATCH_ROWS, columns=[column]):
-            found.update(pc.unique(batch.column(0)).to_pylist())
+def words_in(part: pq.ParquetFile, columns: Sequence[str]) -> dict[str, set[str | None]]:
+    """The distinct values of text columns, read a batch at a time."""
+    found: dict[str, set[str | None]] = {column: set() for column in columns}
+    if not columns:
+        return found
+    for batch in part.iter_batches(_BATCH_ROWS, columns=columns):
+        for column, words in found.items():
+            words.update(pc.unique(batch.column(column)).to_pylist())
     return found
 
 
@@ -129,13 +134,12 @@ def _row_of(table: str, by_hand: bool) -> type[Struct]:
     return defstruct(table, fields, kw_only=True, forbid_unknown_fields=True)
 
 
-def _least(file: Path, column: str) -> int | None:
+def _least(part: pq.ParquetFile, column: str) -> int | None:
     """The smallest value of a column, from the part's own statistics if it has them, else by reading it."""
-    with opened(file) as part:
-        reported = _statistics(part, column)
-        if all(s is not None and s.has_min_max for s in reported):
-            return min((s.min for s in reported), default=None)
-        least = [pc.min(b.column(0)).as_py() for b in part.iter_batches(_BATCH_ROWS, columns=[column])]
+    reported = _statistics(part, column)
+    if all(s is not None and s.has_min_max for s in reported):
+        return min((s.min for s in reported), default=None)
+    least = [pc.min(b.column(0)).as_py() for b in part.iter_batches(_BATCH_ROWS, columns=[column])]
     return min((n for n in least if n is not None), default=None)
 
 

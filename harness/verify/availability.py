@@ -23,6 +23,7 @@ from harness.model.facts import FactKind
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case, Place
 from harness.verify.engine.kept import kept
+from harness.verify.engine.numbered import LANE, named, place_number
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import union
 from harness.verify.engine.steps import facts_in
@@ -70,7 +71,7 @@ def waits(given: Prepared) -> list[Waits]:
     latencies = _latencies(given)
     for number, waited in enumerate(found):
         waited.acks, waited.reads = latencies.get((number, "acks"), {}), latencies.get((number, "reads"), {})
-    for row in _stalls(given.ledger).collect():
+    for row in _stalls(given).collect():
         found[row[BUNDLE]].stalls.append(_stall(row))
     for row in _commits(given).collect() if any(case.contract.readers for case in given.cases) else ():
         found[row[BUNDLE]].commits.append(_stall(row))
@@ -226,7 +227,7 @@ def _percentiles(classes: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
     return upto[-1], p50, p99
 
 
-def _stalls(ledger: DataFrame) -> DataFrame:
+def _stalls(given: Prepared) -> DataFrame:
     """Gaps between acknowledgements, counted from when a client began to wait: with the record that ended the gap
     with its acknowledgement, or with one that the client gave up on before. Also the time after the last
     acknowledgement, if a record waited then.
@@ -235,14 +236,14 @@ def _stalls(ledger: DataFrame) -> DataFrame:
     """
     acked = F.col("outcome") == Outcome.ACKED.value
     acked_ns = F.when(acked, F.col("returned_ns"))
-    every = kept(
-        ledger.groupBy(*PLACE, F.floor(F.col("returned_ns") / _BUCKET_NS).alias("bucket")).agg(
-            F.min(acked_ns).alias("to_ns"),
-            F.max(acked_ns).alias("last"),
-            F.min("called_ns").alias("called"),
-            F.max(F.when(~acked, F.col("returned_ns"))).alias("gave_up"),
-        )
+    rows = given.ledger.withColumn(LANE, place_number())
+    tenths = rows.groupBy(BUNDLE, LANE, F.floor(F.col("returned_ns") / _BUCKET_NS).alias("bucket")).agg(
+        F.min(acked_ns).alias("to_ns"),
+        F.max(acked_ns).alias("last"),
+        F.min("called_ns").alias("called"),
+        F.max(F.when(~acked, F.col("returned_ns"))).alias("gave_up"),
     )
+    every = named(kept(tenths), LANE, PLACE[1:], given.numbered_places, rows)
     buckets = every.where("bucket IS NOT NULL")
     in_order = Window.partitionBy(*PLACE).orderBy("bucket")
     earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)

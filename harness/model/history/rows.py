@@ -7,10 +7,12 @@ missing field or a value of another type is a `WrongRowError`.
 from __future__ import annotations
 
 import dataclasses
+from collections import abc
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from types import NoneType, UnionType
-from typing import Final, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Final, TypeAlias, TypeVar, get_origin, get_type_hints
+
+from msgspec import Struct, ValidationError, convert, defstruct, structs
 
 from harness.model.history.changes import (
     AnyChange,
@@ -47,6 +49,18 @@ _HINTS: Final[Mapping[type, Mapping[str, object]]] = {
     # The definition of `Value` names itself; values are checked by `_value`.
     kind: get_type_hints(kind, localns={"Value": object, "Mapping": Mapping})
     for kind in (*CHANGES.values(), Written, Dropped, Problem)
+}
+# The fields of each class with any content, and what its rows must look like.
+_FREE: Final[Mapping[type, Sequence[str]]] = {
+    kind: [name for name, hint in hints.items() if get_origin(hint) is abc.Mapping] for kind, hints in _HINTS.items()
+}
+_FORMS: Final[Mapping[type, type[Struct]]] = {
+    kind: defstruct(
+        kind.__name__,
+        [(name, dict[str, object] if name in _FREE[kind] else hint) for name, hint in hints.items()],
+        forbid_unknown_fields=True,
+    )
+    for kind, hints in _HINTS.items()
 }
 _Row = TypeVar("_Row", bound=Change | Written | Dropped | Problem)
 
@@ -115,35 +129,13 @@ def _change(row: object) -> AnyChange:
 
 
 def _parsed(kind: type[_Row], row: object) -> _Row:
-    content = _mapping(row, f"a row of {kind.__name__}")
-    hints = _HINTS[kind]
-    if content.keys() != hints.keys():
-        wrong = sorted(content.keys() ^ hints.keys())
-        raise WrongRowError(f"a row of {kind.__name__} lacks or must not have: {', '.join(wrong)}")
+    try:
+        values = structs.asdict(convert(row, _FORMS[kind]))
+    except ValidationError as wrong:
+        raise WrongRowError(f"a row of {kind.__name__} is wrong: {wrong}") from None
     build: Callable[..., _Row] = kind
-    return build(**{name: _typed(hints[name], value, f"{kind.__name__}.{name}") for name, value in content.items()})
-
-
-def _typed(hint: object, value: object, where: str) -> object:
-    """A value of a row as its annotation wants it."""
-    if get_origin(hint) is Mapping:
-        return _value(_mapping(value, where))
-    if get_origin(hint) in (Union, UnionType):
-        options = get_args(hint)
-        if value is None and NoneType in options:
-            return None
-        (hint,) = (option for option in options if option is not NoneType)
-    if get_origin(hint) is tuple:
-        return tuple(_typed(get_args(hint)[0], element, where) for element in _list(value, where))
-    if isinstance(hint, type) and issubclass(hint, Enum):
-        try:
-            return hint(value)
-        except ValueError:
-            raise WrongRowError(f"{where} is {value!r}") from None
-    # A bool is an int for Python, but not for a row.
-    if not isinstance(hint, type) or type(value) is not hint:
-        raise WrongRowError(f"{where} is {value!r}")
-    return value
+    fields = {name: _value(values[name]) for name in _FREE[kind]}
+    return build(**values | fields)
 
 
 def _value(value: object) -> Value:

@@ -8,14 +8,15 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
-from harness.verify.engine.fingerprints import STREAM_BUCKET, place_id, seq_bucket
+from harness.verify.engine.fingerprints import STREAM_BUCKET, seq_bucket
 from harness.verify.engine.kept import kept
+from harness.verify.engine.numbered import place_number
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import Only, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
 from harness.verify.promise import Check, Introduced, Settings, by_idempotence, span
 
-_LANE: Final = [BUNDLE, "stream", "lane"]  # a stream on one partition; `lane` is `fingerprints.place_id`
+_LANE: Final = [BUNDLE, "stream", "lane"]  # a stream on one partition; `lane` is `place_number`
 
 
 def reordered(given: Prepared, drained: DataFrame) -> DataFrame:
@@ -47,7 +48,7 @@ def reordered(given: Prepared, drained: DataFrame) -> DataFrame:
 
 def _compared(given: Prepared) -> DataFrame:
     rows = given.observations.where(given.widest_read & F.col("intact") & (F.col("stream") >= 0))
-    return rows.withColumn("lane", place_id())
+    return rows.withColumn("lane", place_number())
 
 
 def _firsts(given: Prepared, buckets: DataFrame) -> DataFrame:

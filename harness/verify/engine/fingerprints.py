@@ -8,6 +8,7 @@ small part of the number of rows.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Final
@@ -16,6 +17,17 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.outcome import Outcome, TxnOutcome
+from harness.verify.engine.kept import kept
+from harness.verify.engine.numbered import (
+    LANE,
+    READER,
+    WHO,
+    named,
+    packed,
+    place_number,
+    reader_number,
+    unpacked,
+)
 from harness.verify.engine.tables import BUNDLE, PLACE, is_committed
 from harness.verify.engine.windows import WINDOWS, within
 
@@ -27,8 +39,7 @@ _SEQ_BITS: Final = 10
 OFFSET_BITS: Final = 8
 # Brokers and clients run on one machine: allowed difference between their clocks.
 CLOCKS_MS: Final = 500
-_SESSION: Final = ["kind", "reader", "session", "isolation"]
-_PRINT, _TIMES, _LANE = "_print", "_times", "_lane"
+_PRINT, _TIMES = "_print", "_times"
 STREAM_BUCKET: Final = [BUNDLE, "stream", "bucket"]
 
 
@@ -42,24 +53,32 @@ def offset_bucket() -> Column:
     return F.shiftright("offset", OFFSET_BITS)
 
 
-def fingerprint(prefix: str, among: Column) -> list[Column]:
-    """Count, exclusive or and sum over the hashes of those rows of a group for which `among` holds. The hash is a
-    column of the rows, so that it is computed once for each row and not in every aggregate."""
-    counted = F.when(among, F.col(_PRINT))
+def _printed(rows: DataFrame) -> DataFrame:
+    """Rows with the hashes that ledger and drain are compared by. They are columns of the rows, so that each is
+    computed once for each row and not in every aggregate."""
+    rows = rows.withColumn(LANE, place_number())
+    return rows.withColumns(
+        {_PRINT: F.xxhash64("stream", "seq", LANE, "offset"), _TIMES: F.xxhash64("seq", "timestamp_ms")}
+    )
+
+
+def _print_of_group(prefix: str = "") -> list[Column]:
+    """Count, exclusive or and sum over the hashes of a group."""
     return [
-        F.count(counted).alias(f"{prefix}_n"),
-        F.coalesce(F.bit_xor(counted), F.lit(0)).alias(f"{prefix}_xor"),
+        F.count("*").alias(f"{prefix}n"),
+        F.bit_xor(_PRINT).alias(f"{prefix}xor"),
         # Half of the hash, so that the sum over two billion rows does not overflow.
-        F.coalesce(F.sum(counted.bitwiseAND(0xFFFFFFFF)), F.lit(0)).alias(f"{prefix}_sum"),
+        F.sum(F.col(_PRINT).bitwiseAND(0xFFFFFFFF)).alias(f"{prefix}sum"),
     ]
 
 
-def _printed(rows: DataFrame) -> DataFrame:
-    """Rows with the hashes that ledger and drain are compared by."""
-    rows = rows.withColumn(_LANE, place_id())
-    return rows.withColumns(
-        {_PRINT: F.xxhash64("stream", "seq", _LANE, "offset"), _TIMES: F.xxhash64("seq", "timestamp_ms")}
-    )
+def _print_of_groups(prefix: str, among: Column) -> list[Column]:
+    """The same, and the exclusive or of times, over those groups for which `among` holds."""
+    over = {"n": F.sum, "xor": F.bit_xor, "sum": F.sum, "times": F.bit_xor}
+    return [
+        F.coalesce(combined(F.when(among, F.col(part))), F.lit(0)).alias(f"{prefix}_{part}")
+        for part, combined in over.items()
+    ]
 
 
 def _differ(prefix: str) -> Column:
@@ -74,78 +93,104 @@ def ill_timed(timestamp_ms: str) -> Column:
     return early | (at > F.ceil(F.col("due_to_ns") / 10**6) + CLOCKS_MS)
 
 
-def _times(prefix: str, among: Column) -> list[Column]:
-    """The sequence numbers and timestamps of the rows as one number."""
-    return [F.coalesce(F.bit_xor(F.when(among, F.col(_TIMES))), F.lit(0)).alias(f"{prefix}_times")]
+def ledger_buckets(ledger: DataFrame, windows: DataFrame, places: DataFrame) -> DataFrame:
+    """The ledger by stream, place and bucket of sequence numbers: all that is needed of records without a defect.
+    places: those that are known, with their numbers.
 
-
-def place_id() -> Column:
-    """A topic-partition as one number, which is much cheaper to compare and to aggregate than its names."""
-    return F.xxhash64(*PLACE[1:])
-
-
-def ledger_buckets(ledger: DataFrame, windows: DataFrame) -> DataFrame:
-    """The ledger by stream, place and bucket of sequence numbers: all that is needed of records without a defect."""
-    acked, reported, promised = F.col("_acked"), F.col("_reported"), F.col("_promised")
-    undecided = F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)
+    Nearly all records of a bucket share what became of them. So that is a key of the first aggregate, which costs less
+    for each record than one condition for each figure.
+    """
     is_acked = F.col("outcome") == Outcome.ACKED.value
-    is_reported = is_acked & F.col("offset").isNotNull()
-    rows = _printed(ledger.join(windows, BUNDLE, "left")).withColumns(
-        {
-            "_acked": is_acked,
-            "_reported": is_reported,
-            "_promised": is_reported & F.col("promised"),
-            "bucket": seq_bucket(),
-        }
+    reported = is_acked & F.col("offset").isNotNull()
+    undecided = F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)
+    fate = {
+        "is_acked": is_acked,
+        "is_reported": reported,
+        "is_promised": F.col("promised"),
+        "is_refused": F.col("outcome") == Outcome.REFUSED.value,
+        "is_unknown": F.col("outcome") == Outcome.UNKNOWN.value,
+        "is_always": (is_acked & F.col("offset").isNull()) | undecided,
+        "is_exact": F.col("timestamp_ms").isNotNull(),
+        "is_sent_after": within("after", "called_ns", "called_ns"),
+        **{f"is_{window}": is_acked & within(window, "returned_ns", "returned_ns") for window in WINDOWS},
+    }
+    rows = _printed(ledger.join(windows, BUNDLE, "left"))
+    rows = rows.withColumns({"bucket": seq_bucket(), "fate": packed(fate)})
+    by_fate = rows.groupBy(BUNDLE, "stream", LANE, "bucket", "fate").agg(
+        *_print_of_group(),
+        F.bit_xor(_TIMES).alias("times"),
+        F.min("due_from_ns").alias("due_from_ns"),
+        F.max("due_to_ns").alias("due_to_ns"),
+        F.max("seq").alias("last_seq"),
+        F.min("offset").alias("low"),
+        F.max("offset").alias("high"),
     )
-    return rows.groupBy(BUNDLE, "stream", *PLACE[1:], "bucket").agg(
-        *fingerprint("rc", promised),
-        *fingerprint("ru", reported),
-        F.max((acked & F.col("offset").isNull()) | undecided).alias("always"),
-        F.min(F.when(reported, F.col("timestamp_ms").isNotNull())).alias("exact"),
-        *_times("rc", promised),
-        *_times("ru", reported),
+    acked, reported, promised = F.col("is_acked"), F.col("is_reported"), F.col("is_promised")
+    of_bucket = unpacked(by_fate, "fate", fate).groupBy(BUNDLE, "stream", LANE, "bucket")
+    buckets = of_bucket.agg(
+        *_print_of_groups("rc", promised & reported),
+        *_print_of_groups("ru", reported),
+        F.max("is_always").alias("always"),
+        F.min(F.when(reported, F.col("is_exact"))).alias("exact"),
         F.min(F.when(reported, F.col("due_from_ns"))).alias("due_from_ns"),
         F.max(F.when(reported, F.col("due_to_ns"))).alias("due_to_ns"),
-        F.max("seq").alias("last_seq"),
-        F.count("*").alias("attempted"),
-        F.count_if(acked).alias("acked"),
-        F.count_if("promised").alias("promised"),
-        F.count_if(F.col("outcome") == Outcome.REFUSED.value).alias("refused"),
-        F.count_if(F.col("outcome") == Outcome.UNKNOWN.value).alias("unknown"),
-        F.max(F.when(promised, F.col("offset"))).alias("promised_to"),
-        F.min(F.when(promised & within("after", "called_ns", "called_ns"), F.col("offset"))).alias("offset_after"),
-        *[F.count_if(acked & within(window, "returned_ns", "returned_ns")).alias(window) for window in WINDOWS],
+        F.max("last_seq").alias("last_seq"),
+        F.sum("n").alias("attempted"),
+        _count(acked).alias("acked"),
+        _count(promised).alias("promised"),
+        _count(F.col("is_refused")).alias("refused"),
+        _count(F.col("is_unknown")).alias("unknown"),
+        F.max(F.when(promised, F.col("high"))).alias("promised_to"),
+        F.min(F.when(promised & F.col("is_sent_after"), F.col("low"))).alias("offset_after"),
+        *[_count(F.col(f"is_{window}")).alias(window) for window in WINDOWS],
     )
+    return named(kept(buckets), LANE, PLACE[1:], places, ledger.withColumn(LANE, place_number()))
+
+
+def _count(among: Column) -> Column:
+    """How many rows are in those groups for which `among` holds."""
+    return F.sum(F.when(among, F.col("n")).otherwise(0))
 
 
 def drained_buckets(given: Prepared) -> DataFrame:
     """The records that the drain returned, by bucket of sequence numbers. `lane`, `shift`, `at`: the smallest and
     largest place, difference of offset and sequence number, and offset of the records that `reordered` compares."""
-    compared, committed = F.col("_compared"), F.col("_committed")
+    shown = {
+        "is_compared": given.widest_read & F.col("intact") & (F.col("stream") >= 0),
+        "is_committed": is_committed(),
+        "is_damaged": ~F.col("intact"),
+    }
     rows = _printed(given.observations.where(given.drained)).withColumns(
-        {
-            "_compared": given.widest_read & F.col("intact") & (F.col("stream") >= 0),
-            "_committed": is_committed(),
-            "bucket": seq_bucket(),
-            "shift": F.col("offset") - F.col("seq"),
-        }
+        {"bucket": seq_bucket(), "shown": packed(shown), "shift": F.col("offset") - F.col("seq")}
     )
-    ordered = {"lane": _LANE, "shift": "shift", "at": "offset"}
-    return rows.groupBy(BUNDLE, "stream", "bucket").agg(
-        *fingerprint("rc", committed),
-        *fingerprint("ru", ~committed),
-        F.max(~F.col("intact")).alias("damaged"),
-        F.min("timestamp_ms").alias("oldest_ms"),
-        F.max("timestamp_ms").alias("newest_ms"),
-        *_times("rc", committed),
-        *_times("ru", ~committed),
-        *[
-            limit(F.when(compared, F.col(value))).alias(f"{name}_{end}")
-            for name, value in ordered.items()
-            for end, limit in (("min", F.min), ("max", F.max))
-        ],
+    by_kind = rows.groupBy(BUNDLE, "stream", "bucket", LANE, "shown").agg(
+        *_print_of_group(),
+        F.bit_xor(_TIMES).alias("times"),
+        *_limits({"timestamp_ms": ("timestamp_ms",) * 2, "shift": ("shift",) * 2, "at": ("offset",) * 2}),
     )
+    compared, committed = F.col("is_compared"), F.col("is_committed")
+    of_bucket = unpacked(by_kind, "shown", shown).groupBy(BUNDLE, "stream", "bucket")
+    return of_bucket.agg(
+        *_print_of_groups("rc", committed),
+        *_print_of_groups("ru", ~committed),
+        F.max("is_damaged").alias("damaged"),
+        F.min("timestamp_ms_min").alias("oldest_ms"),
+        F.max("timestamp_ms_max").alias("newest_ms"),
+        *_limits(
+            {"lane": (LANE, LANE), "shift": ("shift_min", "shift_max"), "at": ("at_min", "at_max")}, among=compared
+        ),
+    )
+
+
+def _limits(of: Mapping[str, tuple[str, str]], among: Column | None = None) -> list[Column]:
+    """For each name the smallest value of its first column and the largest of its second, `NAME_min` and `NAME_max`,
+    over all rows, or those for which `among` holds."""
+    limits = (("min", F.min), ("max", F.max))
+    return [
+        limit(column if among is None else F.when(among, F.col(column))).alias(f"{name}_{end}")
+        for name, columns in of.items()
+        for (end, limit), column in zip(limits, columns, strict=True)
+    ]
 
 
 def stream_buckets(given: Prepared, read: DataFrame) -> DataFrame:
@@ -181,16 +226,19 @@ def _other_times(prefix: str) -> Column:
     return F.col(f"left.{prefix}_times") != F.col(f"right.{prefix}_times")
 
 
-def reader_buckets(observations: DataFrame) -> DataFrame:
+def reader_buckets(given: Prepared) -> DataFrame:
     """Fingerprints of each session of each reader, by place and bucket of offsets, with the lowest and highest
     offset."""
+    numbered = given.observations.withColumns({LANE: place_number(), WHO: reader_number()})
     # The place is a key, so the hash does not need it.
-    rows = observations.withColumns(
+    rows = numbered.withColumns(
         {_PRINT: F.xxhash64("stream", "seq", "offset", "leader_epoch"), "bucket": offset_bucket()}
     )
-    return rows.groupBy(*PLACE, *_SESSION, "bucket").agg(
-        *fingerprint("all", F.lit(True)), F.min("offset").alias("low"), F.max("offset").alias("high")
+    prints = rows.groupBy(BUNDLE, LANE, WHO, "session", "bucket").agg(
+        *_print_of_group("all_"), F.min("offset").alias("low"), F.max("offset").alias("high")
     )
+    of_place = named(kept(prints), LANE, PLACE[1:], given.numbered_places, numbered)
+    return named(of_place, WHO, READER, given.numbered_readers, numbered)
 
 
 def together(prints: DataFrame, keys: list[str]) -> DataFrame:

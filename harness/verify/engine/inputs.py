@@ -27,7 +27,7 @@ class Inputs:
     def __init__(self, given: Prepared, pool: Executor) -> None:
         self.given = given
         self._tiers = pool.submit(tiers_of, given)
-        self._read = pool.submit(lambda: kept(reader_buckets(given.observations)))
+        self._read = pool.submit(lambda: reader_buckets(given))
         self._drained = pool.submit(lambda: kept(drained_buckets(given)))
         self._drill = pool.submit(lambda: drill(given, self.drained))
         self._compared = pool.submit(lambda: compare(given, self.read))

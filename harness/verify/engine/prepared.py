@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 from harness.model.contract.contract import APPEND_TIME
 from harness.model.outcome import JAVA_CLIENTS, Outcome, TxnOutcome
 from harness.model.schemas import Columns
-from harness.verify.engine.case import UNCOMMITTED, Case, places_of
+from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, places_of
 from harness.verify.engine.fingerprints import ledger_buckets
 from harness.verify.engine.kept import kept
+from harness.verify.engine.numbered import LANE, READER, WHO, place_number, reader_number
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORDED, Frames, Values, frame, is_committed, is_drain
 from harness.verify.engine.windows import windows_of
 from harness.verify.excuses.topics_deleted import with_deletions
@@ -32,6 +33,7 @@ _PLACES: Final[Columns] = {
     "uncommitted": "int64?",
     "uncommitted_reached": "bool",
 }
+_READERS: Final[Columns] = dict.fromkeys(READER, "string")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +44,8 @@ class Prepared:
     (acknowledged, committed if transactional, and the topic not deleted), `due_from_ns` and `due_to_ns` (the limits of
     the record's timestamp). streams: one row for each stream: producer, acks, idempotent, client, place, end_seq; from
     the ledger its rows and sent_seq, the sequence number after the last one. sent: `fingerprints.ledger_buckets`.
-    windows: `windows.windows_of`. places: one row for each topic-partition after healing.
+    windows: `windows.windows_of`. places: one row for each topic-partition after healing. numbered_places,
+    numbered_readers: those that documents and small tables name, with their numbers (`numbered.named`).
     """
 
     spark: SparkSession
@@ -58,6 +61,8 @@ class Prepared:
     deliveries: DataFrame
     batches: DataFrame
     places: DataFrame
+    numbered_places: DataFrame
+    numbered_readers: DataFrame
     admin_ops: DataFrame
     admin_views: DataFrame
     lookups: DataFrame
@@ -102,7 +107,9 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
     ledger = with_deletions(_ledger(frames["ledger"], transactions), spark, cases)
     ledger = _timed(ledger, reserved, spark, cases)
     windows = windows_of(spark, cases)
-    sent = kept(ledger_buckets(ledger, windows))
+    places = frame(spark, _PLACES, [row for n, case in enumerate(cases) for row in _place_rows(n, case)])
+    numbered_places = _numbered_places(places, reserved)
+    sent = ledger_buckets(ledger, windows, numbered_places)
     return Prepared(
         spark=spark,
         cases=cases,
@@ -116,7 +123,9 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
         processed=frames["processed"],
         deliveries=frames["deliveries"],
         batches=frames["batches"],
-        places=frame(spark, _PLACES, [row for n, case in enumerate(cases) for row in _place_rows(n, case)]),
+        places=places,
+        numbered_places=numbered_places,
+        numbered_readers=_numbered_readers(spark, cases, frames["probes"]),
         admin_ops=frames["admin_ops"],
         admin_views=frames["admin_views"],
         lookups=frames["lookups"],
@@ -230,6 +239,25 @@ def _streams(reserved: DataFrame, sent: DataFrame) -> DataFrame:
         *[F.coalesce(c, f"_{c}").alias(c) for c in ("topic", "topic_id", "partition")],
         F.greatest(F.coalesce("end_seq", F.lit(0)), F.coalesce("_end_seq", F.lit(0))).alias("end_seq"),
     )
+
+
+def _numbered_places(places: DataFrame, reserved: DataFrame) -> DataFrame:
+    known = places.select(*PLACE).unionByName(reserved.select(*PLACE)).distinct()
+    return kept(known.withColumn(LANE, place_number()))
+
+
+def _numbered_readers(spark: SparkSession, cases: Sequence[Case], probes: DataFrame) -> DataFrame:
+    rows = [
+        (n, *reader)
+        for n, case in enumerate(cases)
+        for reader in [
+            *((read.kind, read.reader, read.isolation) for read in case.reads),
+            *(("live", of.name, level) for of in case.scenario.readers or () for level in (COMMITTED, UNCOMMITTED)),
+        ]
+    ]
+    probed = probes.select(BUNDLE, F.lit("live").alias("kind"), "reader", "isolation")
+    known = frame(spark, _READERS, dict.fromkeys(rows)).unionByName(probed).distinct()
+    return kept(known.withColumn(WHO, reader_number()))
 
 
 def _place_rows(number: int, case: Case) -> list[Values]:
