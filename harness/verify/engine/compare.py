@@ -58,10 +58,9 @@ def compare(given: Prepared, prints: DataFrame) -> Compared:
     prints = prints.where(given.complete)
     prints_read = kept(together(_turns(given, prints), _READER))
     prints_drained = kept(together(prints.where("kind = 'drain'"), ["isolation"]))
-    ranges = kept(_ranges(given, prints_read))
-    suspect = F.broadcast(kept(_suspect(ranges, prints_read, prints_drained)))
+    suspect = F.broadcast(kept(_suspect(kept(_ranges(given, prints_read)), prints_read, prints_drained)))
     near = kept(_near(given, observed, suspect))
-    lined = kept(_lined_up(_turns(given, near), near.where("kind = 'drain'"), ranges, suspect))
+    lined = kept(_lined_up(_turns(given, near), near.where("kind = 'drain'"), suspect))
     different = (F.col("stream") != F.col("drain_stream")) | (F.col("seq") != F.col("drain_seq"))
     return Compared(
         given=given,
@@ -159,7 +158,9 @@ def from_its_own_copy(read: Read) -> bool:
 
 
 def _suspect(ranges: DataFrame, prints_read: DataFrame, prints_drained: DataFrame) -> DataFrame:
-    """Buckets in which reader and drain differ, or which only one of them has."""
+    """Buckets in which reader and drain differ, or which only one of them has, with the reader's range in the
+    partition. `pair` and `of_drain` are the bucket as a number: of this reader, and of the drain that it is compared
+    with."""
     expected = (
         ranges.withColumn(
             "bucket",
@@ -167,36 +168,40 @@ def _suspect(ranges: DataFrame, prints_read: DataFrame, prints_drained: DataFram
         )
         .where("low <= high")
         .join(prints_drained, [BUNDLE, "isolation", *PLACE[1:], "bucket"])
-        .select(*_AT, "bucket", "all_n", "all_xor", "all_sum")
+        .select(*_AT, "bucket", *[c for c in prints_drained.columns if c.startswith("all_")])
     )
     keys = [*_AT, "bucket"]
     missing = differing(expected, prints_read, keys)
     extra = differing(prints_read, expected, keys)
-    return missing.select(*keys).unionByName(extra.select(*keys)).distinct()
+    differ = missing.select(*keys).unionByName(extra.select(*keys)).distinct()
+    numbers = {"pair": F.xxhash64(*keys), "of_drain": _of_drain()}
+    return differ.join(F.broadcast(ranges), _AT, "left").withColumns(numbers)
 
 
-def _lined_up(read: DataFrame, drained: DataFrame, ranges: DataFrame, suspect: DataFrame) -> DataFrame:
-    keys = [*_AT, "bucket"]
-    mine = read.withColumn("bucket", offset_bucket()).join(suspect, keys, "left_semi")
-    mine = mine.groupBy(*_AT, "offset", "stream", "seq").agg(
+def _of_drain() -> Column:
+    return F.xxhash64(BUNDLE, "isolation", *PLACE[1:], "bucket")
+
+
+def _lined_up(read: DataFrame, drained: DataFrame, suspect: DataFrame) -> DataFrame:
+    """What reader and drain returned at each offset of the suspect buckets. They are joined by numbers, because the
+    exact keys are many and long."""
+    mine = read.withColumn("bucket", offset_bucket()).withColumn("pair", F.xxhash64(*_AT, "bucket"))
+    mine = mine.join(suspect.select("pair"), "pair", "left_semi")
+    mine = mine.groupBy("pair", "offset", "stream", "seq").agg(
         F.min("intact").alias("intact"), F.min("leader_epoch").alias("oldest"), F.max("leader_epoch").alias("newest")
     )
-    place = [BUNDLE, "isolation", *PLACE[1:]]
-    shown = drained.withColumn("bucket", offset_bucket()).join(
-        F.broadcast(suspect.select(*place, "bucket").distinct()), [*place, "bucket"], "left_semi"
-    )
-    shown = shown.groupBy(*place, "bucket", "offset", "stream", "seq").agg(
+    shown = drained.withColumn("bucket", offset_bucket()).withColumn("of_drain", _of_drain())
+    shown = shown.groupBy("of_drain", "offset", "stream", "seq").agg(
         F.min("intact").alias("drain_intact"), F.max("leader_epoch").alias("drain_epoch")
     )
+    within = F.coalesce(F.col("offset").between(F.col("low"), F.col("high")), F.lit(False))
     expected = (
         shown.withColumnsRenamed({"stream": "drain_stream", "seq": "drain_seq"})
-        .join(suspect, [*place, "bucket"])
-        .join(F.broadcast(ranges), _AT, "left")
-        .withColumn("within", F.coalesce(F.col("offset").between(F.col("low"), F.col("high")), F.lit(False)))
-        .select(*_AT, "offset", "drain_stream", "drain_seq", "drain_intact", "drain_epoch", "within")
+        .join(suspect.select("pair", "of_drain", "low", "high"), "of_drain")
+        .select("pair", "offset", "drain_stream", "drain_seq", "drain_intact", "drain_epoch", within.alias("within"))
     )
-    both = mine.join(expected, [*_AT, "offset"], "full_outer")
-    return both.where("stream IS NOT NULL OR within")
+    both = mine.join(expected, ["pair", "offset"], "full_outer").where("stream IS NOT NULL OR within")
+    return both.join(suspect.select("pair", *_AT), "pair").drop("pair")
 
 
 def _has_uncommitted(given: Prepared, prints: DataFrame) -> Column:
@@ -209,15 +214,17 @@ def _between_drains(drained: DataFrame, prints: DataFrame) -> DataFrame:
     """Records that read_committed returns and read_uncommitted does not return at the same offset."""
     keys = [*PLACE, "bucket"]
     of = {flag: prints.where(is_committed() if flag else ~is_committed()).drop("isolation") for flag in (True, False)}
-    suspect = F.broadcast(kept(differing(of[True], of[False], keys)))
-    rows = drained.withColumn("bucket", offset_bucket()).join(suspect, keys, "left_semi")
+    suspect = differing(of[True], of[False], keys).select(*PLACE, F.xxhash64(*keys).alias("at"))
+    suspect = F.broadcast(kept(suspect))
+    rows = drained.withColumn("bucket", offset_bucket()).withColumn("at", F.xxhash64(*keys))
+    rows = rows.join(suspect.select("at"), "at", "left_semi")
     sides = {
         flag: rows.where(is_committed() if flag else ~is_committed())
-        .groupBy(*PLACE, "offset", "stream", "seq")
+        .groupBy("at", "offset", "stream", "seq")
         .agg(F.min("intact").alias("intact"), F.min("reader").alias("reader"))
         for flag in (True, False)
     }
     all_of = sides[False].withColumnsRenamed(
         {"stream": "drain_stream", "seq": "drain_seq", "intact": "drain_intact", "reader": "drain_reader"}
     )
-    return sides[True].join(all_of, [*PLACE, "offset"], "left")
+    return sides[True].join(all_of, ["at", "offset"], "left").join(suspect, "at").drop("at")

@@ -28,7 +28,7 @@ from harness.verify.engine.numbered import (
     reader_number,
     unpacked,
 )
-from harness.verify.engine.tables import BUNDLE, PLACE, is_committed
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORDED, is_committed
 from harness.verify.engine.windows import WINDOWS, within
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _SEQ_BITS: Final = 10
 OFFSET_BITS: Final = 8
 # Brokers and clients run on one machine: allowed difference between their clocks.
 CLOCKS_MS: Final = 500
-_PRINT, _TIMES = "_print", "_times"
+_PRINT, _TIMES, _EPOCH = "_print", "_times", "_epoch"
 STREAM_BUCKET: Final = [BUNDLE, "stream", "bucket"]
 
 
@@ -56,7 +56,6 @@ def offset_bucket() -> Column:
 def _printed(rows: DataFrame) -> DataFrame:
     """Rows with the hashes that ledger and drain are compared by. They are columns of the rows, so that each is
     computed once for each row and not in every aggregate."""
-    rows = rows.withColumn(LANE, place_number())
     return rows.withColumns(
         {_PRINT: F.xxhash64("stream", "seq", LANE, "offset"), _TIMES: F.xxhash64("seq", "timestamp_ms")}
     )
@@ -81,8 +80,8 @@ def _print_of_groups(prefix: str, among: Column) -> list[Column]:
     ]
 
 
-def _differ(prefix: str) -> Column:
-    columns = [f"{prefix}_{part}" for part in ("n", "xor", "sum")]
+def _differ(prefix: str, *more: str) -> Column:
+    columns = [f"{prefix}_{part}" for part in ("n", "xor", "sum", *more)]
     return reduce(or_, (~F.col(f"left.{c}").eqNullSafe(F.col(f"right.{c}")) for c in columns))
 
 
@@ -114,7 +113,7 @@ def ledger_buckets(ledger: DataFrame, windows: DataFrame, places: DataFrame) -> 
         "is_sent_after": within("after", "called_ns", "called_ns"),
         **{f"is_{window}": is_acked & within(window, "returned_ns", "returned_ns") for window in WINDOWS},
     }
-    rows = _printed(ledger.join(windows, BUNDLE, "left"))
+    rows = _printed(ledger.join(windows, BUNDLE, "left").withColumn(LANE, place_number()))
     rows = rows.withColumns({"bucket": seq_bucket(), "fate": packed(fate)})
     by_fate = rows.groupBy(BUNDLE, "stream", LANE, "bucket", "fate").agg(
         *_print_of_group(),
@@ -152,32 +151,43 @@ def _count(among: Column) -> Column:
     return F.sum(F.when(among, F.col("n")).otherwise(0))
 
 
-def drained_buckets(given: Prepared) -> DataFrame:
-    """The records that the drain returned, by bucket of sequence numbers. `lane`, `shift`, `at`: the smallest and
-    largest place, difference of offset and sequence number, and offset of the records that `reordered` compares."""
-    shown = {
-        "is_compared": given.widest_read & F.col("intact") & (F.col("stream") >= 0),
-        "is_committed": is_committed(),
-        "is_damaged": ~F.col("intact"),
-    }
-    rows = _printed(given.observations.where(given.drained)).withColumns(
-        {"bucket": seq_bucket(), "shown": packed(shown), "shift": F.col("offset") - F.col("seq")}
+def shown_buckets(given: Prepared) -> DataFrame:
+    """All observations by reader, session, place, stream, and buckets both of offsets and of sequence numbers: the only
+    pass over all of them. `shift`: offset minus sequence number; `at`: offset."""
+    rows = given.observations.withColumns({LANE: place_number(), WHO: reader_number()})
+    printed = _printed(rows).withColumns(
+        {
+            _EPOCH: F.xxhash64(_PRINT, "leader_epoch"),
+            "bucket": offset_bucket(),
+            "seq_bucket": seq_bucket(),
+            "shift": F.col("offset") - F.col("seq"),
+        }
     )
-    by_kind = rows.groupBy(BUNDLE, "stream", "bucket", LANE, "shown").agg(
+    prints = printed.groupBy(BUNDLE, LANE, WHO, "session", "bucket", "stream", "seq_bucket", "intact").agg(
         *_print_of_group(),
+        F.bit_xor(_EPOCH).alias("epochs"),
         F.bit_xor(_TIMES).alias("times"),
         *_limits({"timestamp_ms": ("timestamp_ms",) * 2, "shift": ("shift",) * 2, "at": ("offset",) * 2}),
     )
-    compared, committed = F.col("is_compared"), F.col("is_committed")
-    of_bucket = unpacked(by_kind, "shown", shown).groupBy(BUNDLE, "stream", "bucket")
-    return of_bucket.agg(
+    return named(kept(prints), WHO, READER, given.numbered_readers, rows).withColumn(RECORDED, F.col("kind"))
+
+
+def drained_buckets(given: Prepared, shown: DataFrame) -> DataFrame:
+    """The records that the drain returned, by bucket of sequence numbers. `lane`, `shift`, `at`: the smallest and
+    largest place, difference of offset and sequence number, and offset of the records that `reordered` compares.
+    shown: `shown_buckets`."""
+    compared = given.widest_read & F.col("intact") & (F.col("stream") >= 0)
+    rows = shown.where(given.drained).withColumns({"compared": compared, "committed": is_committed()})
+    committed = F.col("committed")
+    return rows.groupBy(BUNDLE, "stream", F.col("seq_bucket").alias("bucket")).agg(
         *_print_of_groups("rc", committed),
         *_print_of_groups("ru", ~committed),
-        F.max("is_damaged").alias("damaged"),
+        F.max(~F.col("intact")).alias("damaged"),
         F.min("timestamp_ms_min").alias("oldest_ms"),
         F.max("timestamp_ms_max").alias("newest_ms"),
         *_limits(
-            {"lane": (LANE, LANE), "shift": ("shift_min", "shift_max"), "at": ("at_min", "at_max")}, among=compared
+            {"lane": (LANE, LANE), "shift": ("shift_min", "shift_max"), "at": ("at_min", "at_max")},
+            among=F.col("compared"),
         ),
     )
 
@@ -226,19 +236,19 @@ def _other_times(prefix: str) -> Column:
     return F.col(f"left.{prefix}_times") != F.col(f"right.{prefix}_times")
 
 
-def reader_buckets(given: Prepared) -> DataFrame:
+def reader_buckets(given: Prepared, shown: DataFrame) -> DataFrame:
     """Fingerprints of each session of each reader, by place and bucket of offsets, with the lowest and highest
-    offset."""
-    numbered = given.observations.withColumns({LANE: place_number(), WHO: reader_number()})
-    # The place is a key, so the hash does not need it.
-    rows = numbered.withColumns(
-        {_PRINT: F.xxhash64("stream", "seq", "offset", "leader_epoch"), "bucket": offset_bucket()}
+    offset. shown: `shown_buckets`."""
+    prints = shown.groupBy(BUNDLE, LANE, *READER, "session", "bucket").agg(
+        F.sum("n").alias("all_n"),
+        F.bit_xor("xor").alias("all_xor"),
+        F.sum("sum").alias("all_sum"),
+        F.bit_xor("epochs").alias("all_epochs"),
+        F.min("at_min").alias("low"),
+        F.max("at_max").alias("high"),
     )
-    prints = rows.groupBy(BUNDLE, LANE, WHO, "session", "bucket").agg(
-        *_print_of_group("all_"), F.min("offset").alias("low"), F.max("offset").alias("high")
-    )
-    of_place = named(kept(prints), LANE, PLACE[1:], given.numbered_places, numbered)
-    return named(of_place, WHO, READER, given.numbered_readers, numbered)
+    source = given.observations.withColumn(LANE, place_number())
+    return named(kept(prints), LANE, PLACE[1:], given.numbered_places, source)
 
 
 def together(prints: DataFrame, keys: list[str]) -> DataFrame:
@@ -247,6 +257,7 @@ def together(prints: DataFrame, keys: list[str]) -> DataFrame:
         F.sum("all_n").alias("all_n"),
         F.bit_xor("all_xor").alias("all_xor"),
         F.sum("all_sum").alias("all_sum"),
+        F.bit_xor("all_epochs").alias("all_epochs"),
         F.min("low").alias("low"),
         F.max("high").alias("high"),
     )
@@ -255,4 +266,6 @@ def together(prints: DataFrame, keys: list[str]) -> DataFrame:
 def differing(left: DataFrame, right: DataFrame, keys: list[str]) -> DataFrame:
     """Rows of `left` (with its keys) with a missing or different fingerprint on the right."""
     joined = left.alias("left").join(right.alias("right"), keys, "left")
-    return joined.where(_differ("all")).select(*[f"left.{c}" for c in left.columns if not c.startswith("all_")])
+    return joined.where(_differ("all", "epochs")).select(
+        *[f"left.{c}" for c in left.columns if not c.startswith("all_")]
+    )

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from harness.verify.checks.tier.state import Tier, tiers_of
 from harness.verify.engine.bucket_rows import Drill, drill
 from harness.verify.engine.compare import Compared, compare
-from harness.verify.engine.fingerprints import drained_buckets, reader_buckets
+from harness.verify.engine.fingerprints import drained_buckets, reader_buckets, shown_buckets
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 
@@ -27,8 +27,9 @@ class Inputs:
     def __init__(self, given: Prepared, pool: Executor) -> None:
         self.given = given
         self._tiers = pool.submit(tiers_of, given)
-        self._read = pool.submit(lambda: reader_buckets(given))
-        self._drained = pool.submit(lambda: kept(drained_buckets(given)))
+        shown = pool.submit(lambda: shown_buckets(given))
+        self._read = pool.submit(lambda: reader_buckets(given, shown.result()))
+        self._drained = pool.submit(lambda: kept(drained_buckets(given, shown.result())))
         self._drill = pool.submit(lambda: drill(given, self.drained))
         self._compared = pool.submit(lambda: compare(given, self.read))
 
@@ -39,12 +40,12 @@ class Inputs:
 
     @property
     def read(self) -> DataFrame:
-        """`fingerprints.reader_buckets`: the only pass over all observations."""
+        """`fingerprints.reader_buckets`."""
         return self._read.result()
 
     @property
     def drained(self) -> DataFrame:
-        """`fingerprints.drained_buckets`: one pass over what the drain returned."""
+        """`fingerprints.drained_buckets`."""
         return self._drained.result()
 
     @property
