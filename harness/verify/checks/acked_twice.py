@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.outcome import LIBRDKAFKA, Outcome
 from harness.verify.engine.bucket_rows import Drill
-from harness.verify.engine.kept import kept, of_same_bundles
+from harness.verify.engine.kept import kept, narrowed
 from harness.verify.engine.prepared import at_place, is_client, is_own_client
 from harness.verify.engine.rows import AckedTwice, found, union
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
@@ -65,10 +65,11 @@ def _of_several(drill: Drill, missing: DataFrame, strong: DataFrame) -> DataFram
     below the log start, where the drain returns nothing.
     """
     in_log = kept(at_place(missing, drill.given.places).where("log_start IS NULL OR offset >= log_start").select(*_AT))
+    elsewhere = narrowed(drill.given.ledger, in_log, BUNDLE, "partition", "offset")
     near = union(
         [
             sent.where(_ACKED).select(*_ACK).join(wanted.select(*_AT).distinct(), _AT, "left_semi")
-            for sent, wanted in ((drill.sent, missing), (of_same_bundles(drill.given.ledger, in_log), in_log))
+            for sent, wanted in ((drill.sent, missing), (elsewhere, in_log))
         ]
     )
     near = kept(near.distinct().join(F.broadcast(strong), [BUNDLE, "stream"]))
@@ -79,7 +80,7 @@ def _shown(drill: Drill, acked: DataFrame) -> DataFrame:
     """Those of these records that the drain returns at their offset."""
     given = drill.given
     keys = [*_SENT, "offset"]
-    read = of_same_bundles(given.observations, acked).where(given.drained)
+    read = narrowed(given.observations, acked, *RECORD, "offset").where(given.drained)
     read = read.select(*keys).join(acked.select(*keys), keys, "left_semi")
     return read.distinct().withColumn("shown", F.lit(True))
 

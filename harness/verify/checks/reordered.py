@@ -9,11 +9,11 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.verify.engine.fingerprints import STREAM_BUCKET, seq_bucket
-from harness.verify.engine.kept import kept
-from harness.verify.engine.numbered import place_number
+from harness.verify.engine.kept import kept, narrowed
+from harness.verify.engine.numbered import LANE, named, place_number
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import Only, found
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
+from harness.verify.engine.tables import BUNDLE, PLACE
 from harness.verify.promise import Check, Introduced, Settings, by_idempotence, span
 
 _LANE: Final = [BUNDLE, "stream", "lane"]  # a stream on one partition; `lane` is `place_number`
@@ -42,8 +42,9 @@ def reordered(given: Prepared, drained: DataFrame) -> DataFrame:
     before = Window.partitionBy(*_LANE, "bucket").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
     highest = F.greatest(F.max("offset").over(before), "reached")
     below = kept(rows.withColumn("highest", highest).where("offset < highest"))
-    named = _compared(given).join(below.select(*RECORD, "lane", "offset", "highest"), [*RECORD, "lane", "offset"])
-    return found(named.select(*PLACE, "offset", "stream", "seq", "highest").distinct(), Kind.REORDERED, other="highest")
+    below = below.withColumnRenamed("lane", LANE)
+    source = given.observations.withColumn(LANE, place_number())
+    return found(named(below, LANE, PLACE[1:], given.numbered_places, source), Kind.REORDERED, other="highest")
 
 
 def _compared(given: Prepared) -> DataFrame:
@@ -53,8 +54,9 @@ def _compared(given: Prepared) -> DataFrame:
 
 def _firsts(given: Prepared, buckets: DataFrame) -> DataFrame:
     """The first copy of each record in these buckets."""
-    wanted = F.broadcast(buckets.select(*STREAM_BUCKET))
-    rows = _compared(given).withColumn("bucket", seq_bucket()).join(wanted, STREAM_BUCKET, "left_semi")
+    wanted = kept(buckets.select(*STREAM_BUCKET))
+    rows = narrowed(_compared(given), wanted, BUNDLE, "stream").withColumn("bucket", seq_bucket())
+    rows = rows.join(F.broadcast(wanted), STREAM_BUCKET, "left_semi")
     return rows.groupBy(*STREAM_BUCKET, "lane", "seq").agg(F.min("offset").alias("offset"))
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.verify.engine.bucket_rows import Drill
+from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import at_place
 from harness.verify.engine.rows import Reason, found
 from harness.verify.engine.tables import BUNDLE, RECORD
@@ -36,14 +37,14 @@ def torn_transaction(drill: Drill) -> DataFrame:
     rows = at_place(rows.join(drill.shown.select(*RECORD, "rc"), RECORD, "left"), given.places)
     visible = F.coalesce("rc", F.lit(False))
     passed = F.coalesce(F.col("committed") > F.col("offset"), F.col("committed_reached"), F.lit(False))
-    kept = F.coalesce(F.col("offset") >= F.col("log_start"), F.col("log_start") == 0, F.lit(False))
+    there = F.coalesce(F.col("offset") >= F.col("log_start"), F.col("log_start") == 0, F.lit(False))
     rows = rows.withColumn("visible", visible).withColumn(
-        "invisible", ~visible & passed & kept & (F.col("outcome") == Outcome.ACKED.value)
+        "invisible", ~visible & passed & there & (F.col("outcome") == Outcome.ACKED.value)
     )
     in_drill = rows.groupBy(BUNDLE, "txn_id").agg(
         F.count_if("visible").alias("visible_n"), F.count_if("invisible").alias("invisible_n")
     )
-    suspect = in_drill.where("invisible_n > 0")
+    suspect = kept(in_drill.where("invisible_n > 0"))
     sizes = (
         given.ledger.join(suspect, [BUNDLE, "txn_id"], "left_semi")
         .groupBy(BUNDLE, "txn_id")

@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.verify.engine.fingerprints import STREAM_BUCKET, seq_bucket, stream_buckets
-from harness.verify.engine.kept import kept
+from harness.verify.engine.kept import kept, narrowed
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import PLACE, RECORD, is_committed
+from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, is_committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +30,7 @@ class Drill:
 def drill(given: Prepared, drained: DataFrame) -> Drill:
     """Finds the buckets that differ, immediately, and keeps their rows for all checks. drained:
     `fingerprints.drained_buckets`."""
-    buckets = F.broadcast(kept(stream_buckets(given, drained)))
+    buckets = kept(stream_buckets(given, drained))
     sent = kept(_among(given.ledger, buckets))
     read = _among(given.observations.where(given.drained), buckets)
     read = kept(
@@ -48,4 +48,5 @@ def drill(given: Prepared, drained: DataFrame) -> Drill:
 
 
 def _among(rows: DataFrame, buckets: DataFrame) -> DataFrame:
-    return rows.withColumn("bucket", seq_bucket()).join(buckets, STREAM_BUCKET, "left_semi").drop("bucket")
+    rows = narrowed(rows, buckets, BUNDLE, "stream").withColumn("bucket", seq_bucket())
+    return rows.join(F.broadcast(buckets), STREAM_BUCKET, "left_semi").drop("bucket")

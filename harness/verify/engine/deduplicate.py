@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.model.outcome import TxnOutcome
 from harness.verify.checks.aborted_read import AbortedRead
+from harness.verify.engine.kept import narrowed
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import NOT_FINDINGS, Reason
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
@@ -20,10 +21,12 @@ _READERS_NAMED: Final = 3
 
 
 def with_sends(rows: DataFrame, given: Prepared) -> DataFrame:
-    """Rows with producer, outcome, transaction and times of the send, if there was one."""
+    """Rows, a kept result, with producer, outcome, transaction and times of the send, if there was one."""
     wanted = rows.where("stream IS NOT NULL").select(*RECORD).distinct()
-    sends = given.ledger.join(wanted, RECORD, "left_semi").select(
-        *RECORD, "outcome", "txn", "txn_id", "key_hash", "called_ns", "returned_ns"
+    sends = (
+        narrowed(given.ledger, rows, *RECORD)
+        .join(wanted, RECORD, "left_semi")
+        .select(*RECORD, "outcome", "txn", "txn_id", "key_hash", "called_ns", "returned_ns")
     )
     producers = given.streams.select(BUNDLE, "stream", "producer")
     return rows.join(sends, RECORD, "left").join(F.broadcast(producers), [BUNDLE, "stream"], "left")

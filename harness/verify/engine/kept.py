@@ -7,8 +7,6 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from harness.verify.engine.tables import BUNDLE
-
 # Most results have few rows or none, because they are what differs.
 _FEW: Final = 1000
 
@@ -28,9 +26,17 @@ def kept(rows: DataFrame) -> DataFrame:
     return computed if first.size() > _FEW else _constants(computed, first)
 
 
-def of_same_bundles(rows: DataFrame, few: DataFrame) -> DataFrame:
-    """Those rows of a table that are of a bundle of `few`, a kept result. The files of other bundles are not read."""
-    return rows.where(F.col(BUNDLE).isin([row[BUNDLE] for row in few.select(BUNDLE).distinct().collect()]))
+def narrowed(rows: DataFrame, few: DataFrame, *columns: str) -> DataFrame:
+    """Those rows of a table that have, in each of these columns, a value that `few`, a kept result, has there: all that
+    can be equal to one of its rows. Files and parts of files with other values are not read. If `few` has many rows,
+    these are all rows."""
+    if not few.isLocal():
+        return rows
+    # All columns, because a selection of them would no longer be local.
+    wanted = few.collect()
+    for column in columns:
+        rows = rows.where(F.col(column).isin({row[column] for row in wanted} - {None}))
+    return rows
 
 
 def _constants(form: DataFrame, rows: object) -> DataFrame:
