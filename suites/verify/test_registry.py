@@ -6,6 +6,7 @@ import pkgutil
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ from harness.verify.excuse import Excuse
 from harness.verify.promise import Check, Introduced, declare, declared, excuses, withdraw
 from harness.verify.registry import queries
 from suites.planted.table import PLANTS
+from suites.unit.test_arrows import imported
 
 
 def test_every_module_declares_a_check_that_can_find_something() -> None:
@@ -26,6 +28,12 @@ def test_every_module_declares_a_check_that_can_find_something() -> None:
     assert all(check.can_find for check in declared().values())
     assert not MINE_ALONE.can_find
     assert len(queries()) == sum(len(check.queries) for check in declared().values())
+
+
+@pytest.mark.parametrize("name", ["judge", "conclude", "doubts", "completeness", "excuse", "excusing", "engine/counts"])
+def test_the_verdict_is_made_without_the_name_of_a_check(name: str) -> None:
+    source = (Path(checks.__path__[0]).parent / f"{name}.py").read_text(encoding="utf-8")
+    assert {one for one in imported(source) if one.startswith(f"{checks.__name__}.")} == set()
 
 
 def test_every_kind_is_introduced_by_one_check() -> None:
