@@ -210,8 +210,8 @@ def _checks(layout: _Layout, package: str, stack: ExitStack) -> Plugin:
         check = checks.check_in(_imported(f"{package}.{CHECKS}.{path.name}", file))
         if check is None:
             raise BadInput(f"{file} declares no check; give it a CHECK = Check(...)")
-        if not check.queries:
-            raise BadInput(f"{file}: its CHECK has no queries, so it would find nothing; add one")
+        if not check.can_find:
+            raise BadInput(f"{file}: its CHECK has no queries and adds nothing, so it would find nothing; add one")
         own = [kind for kind in check.kinds if isinstance(kind, OwnKind)]
         _check_kinds(own, file, NOT_FINDINGS)
         try:
@@ -222,7 +222,7 @@ def _checks(layout: _Layout, package: str, stack: ExitStack) -> Plugin:
         stack.enter_context(with_kinds(own))
         promises[path.name] = check.promise
         introduced |= {kind.value: kind for kind in own}
-        queries += check.queries
+        queries += check.readers
     meanings = {word: kind.meaning for word, kind in introduced.items()}
     return Plugin(
         name=layout.folder.name, folder=layout.folder, files={}, checks=promises, kinds=meanings, queries=tuple(queries)

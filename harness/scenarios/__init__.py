@@ -127,6 +127,15 @@ def _text_of(path: Path, spec: str) -> str:
         ) from error
 
 
+def control_of(scenario: Scenario) -> str:
+    """What its negative control changes, or why it has none, for people."""
+    if scenario.negative_control is not None:
+        return scenario.negative_control.what
+    if KNOWN_BUG in scenario.tags:
+        return "none: it must FAIL on a release with the bug"
+    return "none, so nothing proves that it can FAIL; add a [negative_control] to it"
+
+
 def negative_control(scenario: Scenario) -> Scenario:
     """The negative control: it must FAIL when it is judged by the contract of `scenario`. BadInput if there is none."""
     return toml.negative_control(scenario, check_steps)

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from harness.model.scenario.scenario import Scenario
-from harness.scenarios import builtin, path_of, tags_of
+from harness.scenarios import builtin, control_of, path_of, tags_of
 
 _HEAD: Final = """\
 # Built-in scenarios
@@ -43,6 +43,5 @@ def _row(scenario: Scenario, folder: str) -> str:
     sets = ", ".join(tag for tag in tags_of(scenario) if tag in _SETS)
     sets += ", gate on containers" if scenario.gate_on_containers else ""
     expected = ", ".join(f"`{kind}`" for kind in control.expect) if control else ""
-    what = control.what if control else "none"
     name = f"[`{scenario.name}`]({folder}{scenario.name}.toml)"
-    return f"| {name}: {scenario.title} | {scenario.property} | {sets} | {what} | {expected} |"
+    return f"| {name}: {scenario.title} | {scenario.property} | {sets} | {control_of(scenario)} | {expected} |"

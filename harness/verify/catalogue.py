@@ -13,8 +13,8 @@ _HEAD: Final = """\
 
 Written by `durability docs` from the `CHECK` of each module here; do not edit. `durability list checks` shows the kinds
 of findings, and `durability list excuses` what permits some of them. A kind with a rank is reported for a record or
-offset only if no kind with a lower rank is. A check without inputs reads documents of the bundle, and `conclude.py`
-calls it.
+offset only if no kind with a lower rank is. A check without inputs reads documents of the bundle only; a check without
+findings makes doubts.
 """
 _COLUMNS: Final = "| check | promise | findings | excuses of its own | rank | inputs |\n|---|---|---|---|---|---|"
 

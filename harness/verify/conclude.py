@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
 from harness.model.contract.contract import SENTINEL
 from harness.model.documents.steps import Step
-from harness.model.documents.verdict_facts import ReadFromTier, ShownStep, VerdictFacts
+from harness.model.documents.verdict_facts import ShownStep, VerdictFacts
 from harness.model.excuse import Excused
 from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind, kind_of
@@ -19,29 +18,20 @@ from harness.model.plugin import active
 from harness.model.scenario.scenario import JAVA, STREAMS
 from harness.model.verdict import Doubt, Status, Verdict
 from harness.verify import plugins
+from harness.verify.addition import Added, in_order
 from harness.verify.availability import figures
-from harness.verify.checks.admin_operations import AdminReport, judged
-from harness.verify.checks.commit_regressed.offset_loss import stopped
-from harness.verify.checks.log_start import of_documents
-from harness.verify.checks.log_start.delete_records import returned, returned_by_design
-from harness.verify.checks.recovery import from_documents
-from harness.verify.checks.tier.coverage import tiered
-from harness.verify.checks.tier.retention import ever_copied
-from harness.verify.checks.tier.seam import judged as judged_seam
-from harness.verify.checks.tier.state import Tier
-from harness.verify.checks.tier.unreadable import holes
-from harness.verify.checks.tls import UNSECURED, secured
-from harness.verify.checks.unavailable import unavailable
 from harness.verify.doubts import doubts_of, history_problem
 from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
-from harness.verify.engine.rows import NOT_FINDINGS, NOTED
+from harness.verify.engine.known import Known
+from harness.verify.engine.rows import NOTED
 from harness.verify.engine.runs import RecordRange
 from harness.verify.engine.steps import episodes_of, step_at
 from harness.verify.excusing import excused_findings, unreadable
-from harness.verify.read_back import copies_read, deleted_by
+from harness.verify.read_back import copies_read
 from harness.verify.score import LOSSES, score
 from harness.verify.sentences import note, promise, seen
+from harness.verify.unreadable import holes
 
 # No verdict covers these, so every verdict lists them.
 NOT_COVERED: Final = (
@@ -61,71 +51,39 @@ _COVERED_BY: Final[Mapping[str, frozenset[FactKind | Stop]]] = {
     "wrong broker clocks": frozenset({FactKind.CLOCK_CHANGED}),
 }
 OWN_CLIENT: Final = "the release's own Java client: {}"
-UNTIERED: Final = "tiered storage"
-UNOPERATED: Final = "acknowledged admin operations: topics, settings, ACLs, users and reassignments"
-_GONE: Final = (Kind.LOST, Kind.LOG_START)
 _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseResults:
-    """Everything known about one case. runs: from the checks; failed: checks that failed, by name; admins:
-    operations of admins and what nodes reported of them; below_log_start: see `read_back`; of_checks: doubts that
-    checks declare."""
-
-    case: Case
-    runs: Sequence[RecordRange]
-    counts: Counts
-    failed: Mapping[str, str]
-    admins: AdminReport = field(default_factory=AdminReport)
-    tier: Tier = field(default_factory=Tier)
-    below_log_start: Mapping[str, int] = field(default_factory=dict)
-    of_checks: Sequence[Doubt] = ()
-
-
-def conclude(known: CaseResults) -> Verdict:
-    """The verdict on one case."""
+def conclude(known: Known, added: Sequence[Added]) -> Verdict:
+    """The verdict on one case. added: by each check."""
     case = known.case
-    reported = [run for run in known.runs if run.kind not in NOT_FINDINGS]
-    operations, seam = judged(case, known.admins), judged_seam(case, known.tier)
-    of_records = (*(_finding(run, case, known.tier) for run in reported), *_not_listed(reported))
-    without_records = (
-        *from_documents(case),
-        *of_documents(case),
-        *unavailable(case, known.counts.waits.stalls),
-        *operations.findings,
-        *seam.findings,
-    )
-    findings = (*excused_findings(case, known.tier, without_records), *of_records)
-    doubts = [*doubts_of(case, known.counts, known.runs, known.failed), *operations.doubts, *seam.doubts]
-    doubts += [*known.of_checks, *plugins.doubts(case)]
-    doubts += holes(case, unreadable(case, known.tier))
+    reported = known.reported
+    of_records = (*(_finding(run, case, _details(run, added)) for run in reported), *_not_listed(reported))
+    without_records = in_order((one.order.findings, one.what.findings) for one in added)
+    findings = (*excused_findings(known, without_records), *of_records)
+    doubts = [*doubts_of(known, added), *plugins.doubts(case), *holes(case, unreadable(known))]
     lost, excused = _losses(reported)
     promised = known.counts.totals.promised
+    scored = score(acked=promised, lost=lost, excused=excused, episodes=episodes_of(case.steps), findings=findings)
     return Verdict(
         scenario=case.scenario.name or case.name,
         status=status_of(findings, doubts),
         findings=findings,
         doubts=tuple(doubts),
-        notes=(*_notes(known), *seam.notes),
-        score=replace(
-            score(acked=promised, lost=lost, excused=excused, episodes=episodes_of(case.steps), findings=findings),
-            operations_acked=operations.acked,
-            operations_standing=operations.standing,
-            operations_held=operations.held,
-        ),
+        notes=tuple(_notes(known, added)),
+        score=replace(scored, **{name: figure for one in added for name, figure in one.what.score.items()}),
         promised=promised - excused,
         durable=promised - lost,
-        not_covered=(
-            *NOT_COVERED,
-            *_own_client(case, known.counts),
-            *([] if tiered(case) else [UNTIERED]),
-            *([] if secured(case) else [UNSECURED]),
-            *_not_covered(case),
-            *([] if operations.standing else [UNOPERATED]),
-        ),
-        facts=_facts(known),
+        not_covered=tuple(_not_covered(known, added)),
+        facts=_facts(known, added),
     )
+
+
+def _not_covered(known: Known, added: Sequence[Added]) -> list[str]:
+    """Everything that the run did not test."""
+    of_checks = [(one.order.not_covered, one.what.not_covered) for one in added]
+    general = [*NOT_COVERED, *_own_client(known.case, known.counts)]
+    return in_order([(10, general), (30, _without_fact(known.case)), *of_checks])
 
 
 def _own_client(case: Case, counts: Counts) -> list[str]:
@@ -163,7 +121,7 @@ def _of_readers(case: Case) -> str:
     return f"{LIBRDKAFKA} read all records" if known else "it is unknown which client read the records"
 
 
-def _not_covered(case: Case) -> list[str]:
+def _without_fact(case: Case) -> list[str]:
     """Things that other scenarios test and this run did not: no fault with such a fact had an effect."""
     effective = [step for step in case.steps if step.is_fault and step.effect and step.effect.held]
     shown = {word for step in effective for fact in step.facts for word in (fact.kind, fact.how)}
@@ -177,7 +135,7 @@ def status_of(findings: Sequence[Finding], doubts: Sequence[Doubt]) -> Status:
     return Status.INCONCLUSIVE if doubts else Status.PASS
 
 
-def _finding(run: RecordRange, case: Case, tier: Tier) -> Finding:
+def _finding(run: RecordRange, case: Case, details: Sequence[str]) -> Finding:
     one_stream = run.stream_min is not None and run.stream_min == run.stream_max and run.stream_min >= 0
     return Finding(
         kind=kind_of(run.kind),
@@ -194,7 +152,7 @@ def _finding(run: RecordRange, case: Case, tier: Tier) -> Finding:
         last_ns=run.last_ns,
         step=step_at(case.steps, run.returned_first_ns),
         reader=run.reader,
-        detail="; ".join(words for words in (seen(run), _in_tier(run, case, tier)) if words),
+        detail="; ".join(words for words in (seen(run), *details) if words),
         contract=promise(kind_of(run.kind), run.topic, run.producer, case.contract, run.reason),
         excused_by=run.excused_by,
         excuse=run.excuse,
@@ -202,13 +160,8 @@ def _finding(run: RecordRange, case: Case, tier: Tier) -> Finding:
     )
 
 
-def _in_tier(run: RecordRange, case: Case, tier: Tier) -> str:
-    """For missing records of a topic in the remote tier: whether they had been copied there."""
-    topic, place = case.contract.topics.get(run.topic), (run.topic, run.topic_id, run.partition)
-    first, last = run.offset_first, run.offset_last
-    if run.kind not in _GONE or topic is None or not topic.tiered or first is None or last is None:
-        return ""
-    return ever_copied(tier.partitions[place], first, last)
+def _details(run: RecordRange, added: Sequence[Added]) -> list[str]:
+    return [one.what.details[run] for one in added if run in one.what.details]
 
 
 def _not_listed(runs: Sequence[RecordRange]) -> tuple[Finding, ...]:
@@ -245,29 +198,35 @@ def _losses(runs: Sequence[RecordRange]) -> tuple[int, int]:
     return sum(fates.values()), sum(n for (_, excused, _), n in fates.items() if excused is not None)
 
 
-def _notes(known: CaseResults) -> list[str]:
+def _notes(known: Known, added: Sequence[Added]) -> list[str]:
+    of_checks = [(one.order.notes, one.what.notes) for one in added]
+    return in_order([(10, known.case.run.notes or ()), (20, _of_judging(known)), *of_checks])
+
+
+def _of_judging(known: Known) -> Iterator[str]:
+    """Notes about the plugins, the findings and the history."""
     case, runs = known.case, known.runs
-    notes = list(case.run.notes or ())
-    notes += returned_by_design(case)
-    notes += plugins.notes(case)
+    yield from plugins.notes(case)
     for kind in NOTED:
         if noted := [run for run in runs if run.kind == kind]:
             places = sorted({f"{run.topic}/{run.partition}" for run in noted})
-            notes.append(note(kind, sum(run.fate_records for run in noted), places[:5]))
+            yield note(kind, sum(run.fate_records for run in noted), places[:5])
     if case.history is not None:  # the gaps are doubts
-        notes += [history_problem(one) for one in case.history.problems if one not in case.history.gaps]
+        yield from (history_problem(one) for one in case.history.problems if one not in case.history.gaps)
     condemned = [run for run in runs if run.kind in _COPIES and not (run.excused_by or run.explained_by)]
     if condemned and not known.counts.disks:
-        notes.append(
-            "no batch headers were read, so it is unknown whether the client caused second copies or their order"
-        )
-    return notes
+        yield "no batch headers were read, so it is unknown whether the client caused second copies or their order"
 
 
-def _facts(known: CaseResults) -> VerdictFacts:
-    case, counts = known.case, known.counts
-    read, of = counts.tier
-    return VerdictFacts(
+def _facts(known: Known, added: Sequence[Added]) -> VerdictFacts:
+    case, counts, left_out = known.case, known.counts, VerdictFacts()
+    of_checks = {
+        name: figure
+        for one in added
+        for name in VerdictFacts.__struct_fields__
+        if (figure := getattr(one.what.facts, name)) != getattr(left_out, name)
+    }
+    general = VerdictFacts(
         release=case.manifest.release,
         starts_on=case.manifest.starts_on,
         seed=case.manifest.seed,
@@ -276,28 +235,14 @@ def _facts(known: CaseResults) -> VerdictFacts:
         complete=case.complete,
         records=counts.totals,
         availability=figures(case, counts.waits, counts.sent),
-        read_from_tier=ReadFromTier(records=read, of=of) if tiered(case) else None,
-        redelivered=counts.again,
-        missed=counts.missed,
-        stopped=stopped(case),
-        shown_undecided=counts.undecided,
-        deleted=_below_log_start(case),
-        deleted_by=deleted_by(case, counts, known.runs, known.below_log_start),
         read_back=copies_read(case, counts),
-        returned=returned(case),
         unknown_outcomes={f"{t}/{p}": sent.unknown for (t, _, p), sent in sorted(counts.sent.items()) if sent.unknown},
         observations={" ".join(who): n for who, n in sorted(counts.read.items())},
+        counts={one.check: dict(one.what.counts) for one in added if one.what.counts},
         steps=tuple(_shown(step) for step in case.steps),
     )
+    return replace(general, **of_checks)
 
 
 def _shown(step: Step) -> ShownStep:
     return ShownStep(name=step.name, do=step.do, is_fault=step.is_fault, effect=step.effect)
-
-
-def _below_log_start(case: Case) -> dict[str, int]:
-    """By "topic/partition", how many offsets were below the log start at the end."""
-    starts = {
-        f"{p.topic}/{p.partition}": max((log.log_start for log in p.logs), default=0) for p in case.last_partitions
-    }
-    return {place: start for place, start in sorted(starts.items()) if start > 0}

@@ -1,9 +1,12 @@
-"""Doubts: why a run proved too little. Each one turns PASS into INCONCLUSIVE; none softens a FAIL."""
+"""Doubts: why a run proved too little. Each one turns PASS into INCONCLUSIVE; none softens a FAIL.
+
+Those about one promise are with its check (`Addition`).
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from harness.model.documents.steps import Effect
@@ -12,18 +15,13 @@ from harness.model.finding import Kind
 from harness.model.history.changes import Problem, ProblemKind
 from harness.model.plugin import active
 from harness.model.verdict import Doubt
-from harness.verify.checks import tls
-from harness.verify.checks.commit_regressed import asks_for_groups, never_decided
-from harness.verify.checks.lost.acks import without_lineage
-from harness.verify.checks.recovery import excusable
-from harness.verify.checks.share_groups import undrained
-from harness.verify.checks.tier import coverage
-from harness.verify.checks.unavailable import excusable_silence
+from harness.verify.addition import Added, in_order
 from harness.verify.completeness import evidence_gaps
 from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, places_of
 from harness.verify.engine.compare import from_its_own_copy
 from harness.verify.engine.counts import Counts
-from harness.verify.engine.rows import LEADER_UNKNOWN, NOT_READ, UNATTRIBUTED, UNJUDGED, UNPROCESSED, UNSHARED
+from harness.verify.engine.known import Known
+from harness.verify.engine.rows import LEADER_UNKNOWN, NOT_READ, UNATTRIBUTED
 from harness.verify.engine.runs import RecordRange
 from harness.verify.excuses.topics_deleted import deleted
 from harness.verify.sentences import unattributed
@@ -32,29 +30,20 @@ from harness.verify.work_done import work_done
 Runs = Sequence[RecordRange]
 
 
-def doubts_of(case: Case, counts: Counts, runs: Runs, failed: Mapping[str, str]) -> list[Doubt]:
+def doubts_of(known: Known, added: Sequence[Added]) -> list[Doubt]:
     """Every doubt about a run, in a stable order and without repetitions."""
-    found = [*_failed_checks(failed), *_of_the_run(case), *_without_effect(case)]
-    if not case.complete:
+    case = known.case
+    found = [*_failed_checks(known.failed), *_of_the_run(case), *_without_effect(case)]
+    if case.complete:
+        general = [(number, of(known)) for number, of in _GENERAL]
+        found += in_order([*general, *((one.order.doubts, one.what.doubts) for one in added)])
+    else:
         found.append(
             Doubt(
                 DoubtName.UNFINISHED,
                 "the run ended before its last step, so records that are missing were not judged; run it again",
             )
         )
-        return list(dict.fromkeys(found))
-    found += [*work_done(case, counts), *_reading(case, counts, runs), *_cluster(case, counts)]
-    found += _unattributed(runs)
-    found += _lookups(counts)
-    found += excusable_silence(case, counts.waits.stalls)
-    found += tls.doubts(case)
-    found += [
-        *evidence_gaps(case, counts),
-        *coverage.doubts(case, *counts.tier),
-        *_history(case),
-        *_configs(case),
-        *_exact_losses(case, runs),
-    ]
     return list(dict.fromkeys(found))
 
 
@@ -66,12 +55,6 @@ def _unattributed(runs: Runs) -> Iterator[Doubt]:
             records[run.reason, run.reader or "", f"{run.topic}/{run.partition}"] += run.fate_records
     for (kind, client, place), count in records.items():
         yield Doubt(DoubtName.UNATTRIBUTED, unattributed(kind, client, place, count))
-
-
-def _lookups(counts: Counts) -> Iterator[Doubt]:
-    for (topic, _, partition), (n, error) in sorted(counts.unanswered.items()):
-        text = f"{n} requests for offsets of {topic}/{partition} by time or epoch failed: {error}"
-        yield Doubt(DoubtName.LOOKUP_UNANSWERED, text)
 
 
 def _failed_checks(failed: Mapping[str, str]) -> Iterator[Doubt]:
@@ -99,42 +82,27 @@ def _without_effect(case: Case) -> Iterator[Doubt]:
             yield Doubt(DoubtName.NO_EFFECT, f"step {step.name} had no effect: {because}")
 
 
-def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
-    """Reads that ended early, unless the records that they did not reach are in no log."""
-    if not any(kind == "drain" for kind, _, _ in counts.read):
+def _drain(known: Known) -> Iterator[Doubt]:
+    """Records that the read after healing says nothing about."""
+    if not any(kind == "drain" for kind, _, _ in known.counts.read):
         yield Doubt(DoubtName.EMPTY_DRAIN, "the read after healing returned no record at all")
-    not_read: Counter[str] = Counter()
-    unshared: Counter[tuple[str, str]] = Counter()
-    unprocessed: Counter[tuple[str, str]] = Counter()
-    for run in runs:
-        place = f"{run.topic}/{run.partition}"
-        if run.kind == NOT_READ:
-            not_read[place] += run.fate_records
-        elif run.kind == UNJUDGED:
-            start = run.other_last
-            lacks = "the evidence lacks the batch sizes, or the log start before the run"
-            yield Doubt(DoubtName.UNJUDGED, f"the log of {place} starts at {start}; {lacks}, so it may be wrong")
-        elif run.kind == UNPROCESSED:
-            unprocessed[run.reader or "", place] += run.fate_records
-        elif run.kind == LEADER_UNKNOWN:
+    for run in known.runs:
+        if run.kind == LEADER_UNKNOWN:
+            place = f"{run.topic}/{run.partition}"
             text = f"{run.fate_records} records or commits of {place} are missing, and it is unknown which leader"
             because = "they were acknowledged after an election, while the deposed leader may not have known of it"
             yield Doubt(DoubtName.LEADER_UNKNOWN, f"{text} acknowledged them: {because}; run it again")
-        elif run.kind == UNSHARED:
-            unshared[run.reader or "", place] += run.fate_records
-    for (processor, place), records in unprocessed.items():
-        yield Doubt(
-            DoubtName.UNPROCESSED, f"{processor} had not yet processed {records} records of {place} when the run ended"
-        )
-    for (group, place), records in unshared.items():
-        text = f"share group {group} accepted none of {records} records of {place}"
-        archived = "it may have archived them: a delivery whose response was lost counts towards the limit, too"
-        yield Doubt(DoubtName.UNSHARED, f"{text}; {archived}")
-    for text in undrained(case):
-        yield Doubt(DoubtName.SHARE_UNDRAINED, text)
+
+
+def _reads(known: Known) -> Iterator[Doubt]:
+    """Reads that ended early, unless the records that they did not reach are in no log."""
+    not_read: Counter[str] = Counter()
+    for run in known.runs:
+        if run.kind == NOT_READ:
+            not_read[f"{run.topic}/{run.partition}"] += run.fate_records
     for place, records in not_read.items():
         yield Doubt(DoubtName.NOT_READ, f"no read reached {records} acknowledged records of {place}")
-    for read in case.reads:
+    for read in known.case.reads:
         if not read.reached or read.position < read.target:
             why = read.stuck_reason or f"position {read.position} of {read.target}"
             what = f"{read.reader} of {read.topic}/{read.partition}"
@@ -145,8 +113,8 @@ def _reading(case: Case, counts: Counts, runs: Runs) -> Iterator[Doubt]:
                 DoubtName.SERVED_BY_ANOTHER,
                 f"the read {what} was served by brokers {served}, not only by broker {read.replica}",
             )
-    yield from _places_not_read(case, counts)
-    yield from _copies_not_read(case)
+    yield from _places_not_read(known.case, known.counts)
+    yield from _copies_not_read(known.case)
 
 
 def _places_not_read(case: Case, counts: Counts) -> Iterator[Doubt]:
@@ -192,21 +160,13 @@ def _copies_not_read(case: Case) -> Iterator[Doubt]:
                 )
 
 
-def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
-    last = case.last_snapshot
-    if last is None:
+def _not_asked(case: Case) -> Iterator[Doubt]:
+    if case.last_snapshot is None:
         yield Doubt(DoubtName.NO_SNAPSHOT, "the brokers were not asked for their offsets after healing")
-        return
-    if counts.commits and not asks_for_groups(case):
-        yield Doubt(
-            DoubtName.NO_GROUP_OFFSETS,
-            "groups committed offsets, and the coordinators were not asked for them after healing",
-        )
-    for group in sorted(never_decided(case) & counts.commits.keys()):
-        yield Doubt(
-            DoubtName.NO_GROUP_OFFSETS, f"no coordinator reported stable offsets of group {group} after healing"
-        )
-    for p in last.partitions:
+
+
+def _replicas(case: Case) -> Iterator[Doubt]:
+    for p in case.last_partitions:
         topic, partition = p.topic, p.partition
         if set(p.isr) != set(p.replicas):
             isr = f"{sorted(p.isr)} of {list(p.replicas)}"
@@ -216,22 +176,6 @@ def _cluster(case: Case, counts: Counts) -> Iterator[Doubt]:
                 DoubtName.NO_WATERMARK,
                 f"the leader of {topic}/{partition} did not report its high watermark and last stable offset",
             )
-    recovered = case.run.recovered
-    if recovered is None or recovered.ok is None:
-        yield Doubt(DoubtName.RECOVERY_UNKNOWN, "the run did not wait for the cluster to recover")
-    elif recovered.ok is False and excusable(case):
-        unsaid = "" if recovered.pending else "; run.json does not say what was missing (`pending`)"
-        yield Doubt(DoubtName.NOT_BACK, f"the cluster did not recover: {recovered.last_seen}{unsaid}")
-    if case.run.transactions_settled and case.run.transactions_settled.ok is False:
-        seen = case.run.transactions_settled.last_seen
-        yield Doubt(
-            DoubtName.TRANSACTIONS_LATE, f"transactions were still open when the wait for their end timed out: {seen}"
-        )
-    for topic, partition in without_lineage(case):
-        yield Doubt(
-            DoubtName.NO_LINEAGE,
-            f"no replica reported the leader epochs of {topic}/{partition}, so what acks=1 may lose there is unknown",
-        )
 
 
 _PROBLEMS: Final[Mapping[ProblemKind, str]] = {
@@ -339,3 +283,18 @@ def _exact_losses(case: Case, runs: Runs) -> Iterator[Doubt]:
                 DoubtName.TOO_FEW_LOST,
                 f"{lost} acknowledged records of {place} are lost, and the scenario must lose {exact.count}",
             )
+
+
+# Those of any run that finished, in the order of their numbers; `Order.doubts` says where those of checks stand.
+_GENERAL: Final[tuple[tuple[int, Callable[[Known], Iterable[Doubt]]], ...]] = (
+    (10, lambda known: work_done(known.case, known.counts)),
+    (20, _drain),
+    (30, _reads),
+    (40, lambda known: _not_asked(known.case)),
+    (50, lambda known: _replicas(known.case)),
+    (70, lambda known: _unattributed(known.runs)),
+    (90, lambda known: evidence_gaps(known.case, known.counts)),
+    (100, lambda known: _history(known.case)),
+    (110, lambda known: _configs(known.case)),
+    (120, lambda known: _exact_losses(known.case, known.runs)),
+)

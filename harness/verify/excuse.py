@@ -22,11 +22,11 @@ from harness.model.facts import Fact
 from harness.model.finding import Finding, FindingKind
 
 if TYPE_CHECKING:
-    from harness.verify.checks.tier.state import Tier
-    from harness.verify.checks.tier.unreadable import Unreadable
     from harness.verify.engine.case import Case
+    from harness.verify.engine.known import Known
     from harness.verify.engine.prepared import Prepared
     from harness.verify.excuses.clauses import Clause
+    from harness.verify.unreadable import Unreadable
 
 # The column `excuse` of rows, and `evidence`, its part that `rows` of an excuse may set.
 _EVIDENCE: Final = "kind: string, what: string, step: string, at_ns: bigint"
@@ -66,8 +66,8 @@ def _none_by_tables(given: Prepared) -> Iterable[Clause]:
     return ()
 
 
-def _all_readable(case: Case, tier: Tier) -> Iterable[Unreadable]:
-    del case, tier
+def _all_readable(known: Known) -> Iterable[Unreadable]:
+    del known
     return ()
 
 
@@ -80,7 +80,7 @@ class Excuse:
     bundles. late: clauses for acknowledgements after an election, which a deposed leader may have given (`late_acks`).
     rows: from findings as rows, with their sends, to the same rows with `excused_by` set where it was null. They may
     have a column `evidence` (`reference`); `evidence` of this declaration counts where they do not. turn: of `rows`.
-    of_findings: for findings without records, of one case and its remote tier.
+    of_findings: for findings without records, from all that is known about their case.
     unreadable: offsets that no reader can get, because of a permitted event.
     """
 
@@ -93,8 +93,8 @@ class Excuse:
     rows: Callable[[DataFrame, Prepared], DataFrame] | None = None
     evidence: Evidence | None = None
     turn: Turn = Turn.BY_RECORDS
-    of_findings: Callable[[Case, Tier], Permit] | None = None
-    unreadable: Callable[[Case, Tier], Iterable[Unreadable]] = _all_readable
+    of_findings: Callable[[Known], Permit] | None = None
+    unreadable: Callable[[Known], Iterable[Unreadable]] = _all_readable
 
     @property
     def permits_something(self) -> bool:

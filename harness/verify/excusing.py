@@ -11,10 +11,8 @@ from pyspark.sql import functions as F
 from harness.model.excuse import Excused
 from harness.model.finding import Finding, Kind
 from harness.model.plugin import active
-from harness.verify.checks.tier.state import Tier
-from harness.verify.checks.tier.unreadable import Unreadable
-from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
+from harness.verify.engine.known import Known
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, frame
 from harness.verify.excuse import REFERENCE, Turn, with_reference
@@ -22,6 +20,7 @@ from harness.verify.excuses.clauses import Clause, excuse_of, with_holding
 from harness.verify.excuses.late_acks import late_acks
 from harness.verify.promise import excuses
 from harness.verify.registry import clauses_of_excuses, in_one_line, late_clauses
+from harness.verify.unreadable import Unreadable
 
 
 def excused(rows: DataFrame, given: Prepared, failed: dict[str, str]) -> DataFrame:
@@ -36,12 +35,12 @@ def excused(rows: DataFrame, given: Prepared, failed: dict[str, str]) -> DataFra
     return late_acks(rows, given, late_clauses(given.cases, failed))
 
 
-def excused_findings(case: Case, tier: Tier, findings: Sequence[Finding]) -> list[Finding]:
+def excused_findings(known: Known, findings: Sequence[Finding]) -> list[Finding]:
     """Findings without records, with what permits them."""
     found = list(findings)
     for _, excuse in excuses():
         if excuse.of_findings is not None and any(finding.kind in excuse.kinds for finding in found):
-            permit = excuse.of_findings(case, tier)
+            permit = excuse.of_findings(known)
             for n, finding in enumerate(found):
                 permitted = permit(finding) if finding.kind in excuse.kinds and finding.excused_by is None else None
                 if permitted is not None:
@@ -50,9 +49,9 @@ def excused_findings(case: Case, tier: Tier, findings: Sequence[Finding]) -> lis
     return found
 
 
-def unreadable(case: Case, tier: Tier) -> list[Unreadable]:
+def unreadable(known: Known) -> list[Unreadable]:
     """Offsets that no reader can get, because of permitted events."""
-    return [span for _, excuse in excuses() for span in excuse.unreadable(case, tier)]
+    return [span for _, excuse in excuses() for span in excuse.unreadable(known)]
 
 
 def _by_clauses(rows: DataFrame, given: Prepared, clauses: Sequence[Clause]) -> DataFrame:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -18,15 +18,14 @@ from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
 from harness.model.scratch import scratch
 from harness.model.verdict import Verdict
-from harness.verify.checks.admin_operations import AdminReport, operations_of
-from harness.verify.checks.tier.state import Tier
-from harness.verify.conclude import CaseResults, conclude
+from harness.verify.conclude import conclude
 from harness.verify.engine.case import Case, case_of, lacking
-from harness.verify.engine.counts import counts
+from harness.verify.engine.counts import Counts, counts
 from harness.verify.engine.deduplicate import deduplicate, once_for_all_readers, reclassify_aborted, with_sends
 from harness.verify.engine.findings_table import write_records
 from harness.verify.engine.inputs import Inputs, side_by_side
 from harness.verify.engine.kept import kept
+from harness.verify.engine.known import Known
 from harness.verify.engine.prepared import Prepared, prepare
 from harness.verify.engine.rows import NOT_FINDINGS, in_form, union
 from harness.verify.engine.runs import RecordRange, collected, runs_of
@@ -35,10 +34,8 @@ from harness.verify.engine.tables import Frames, read_tables
 from harness.verify.excuses.client_faults import attributed
 from harness.verify.excusing import excused
 from harness.verify.promise import declared
-from harness.verify.read_back import below_log_start
-from harness.verify.registry import Ask, doubts_of_checks, in_one_line, queries
+from harness.verify.registry import Ask, additions, in_one_line, on_driver, queries, read_on_driver
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 Progress = Callable[[str], object]
 # Many bundles share the cost of planning. What differs in them is in memory at the same time, more for each bundle than
@@ -119,55 +116,53 @@ def judge_tables(
     with side_by_side(spark) as pool:
         inputs = Inputs(given, pool)
         counted = pool.submit(counts, inputs)
-        operated = pool.submit(operations_of, given)
+        read = {rows.name: pool.submit(read_on_driver, rows, inputs) for rows in on_driver()}
         of_check = _checked(inputs, pool, failed, progress)
         progress("putting findings together")
         rows, runs = _deduplicated(of_check, given, failed)
         progress("counting")
         figures = counted.result()
-        admins = _collected(operated.result, [AdminReport() for _ in cases], "admin", failed)
-        none_below: list[dict[str, int]] = [{} for _ in cases]
-        below = _collected(lambda: below_log_start(inputs.drill), none_below, "deletions", failed)
-        tiers = _collected(lambda: inputs.tiers, [Tier() for _ in cases], "tier", failed)
-    said = doubts_of_checks(cases, failed)
+        of_case = _collected(read, len(cases), failed)
     by_bundle: dict[int, list[RecordRange]] = defaultdict(list)
     for run in runs:
         by_bundle[run.bundle].append(run)
-    verdicts = [
-        _concluded(
-            CaseResults(
-                case=case,
-                runs=by_bundle[n],
-                counts=figures[n],
-                failed=failed,
-                admins=admins[n],
-                tier=tiers[n],
-                below_log_start=below[n],
-                of_checks=said[n],
-            )
-        )
-        for n, case in enumerate(cases)
-    ]
+    verdicts = [_concluded(case, by_bundle[n], figures[n], of_case[n], dict(failed)) for n, case in enumerate(cases)]
     return Judged(verdicts, rows if runs else None)
 
 
-def _collected(rows: Callable[[], list[T]], none: list[T], what: str, failed: dict[str, str]) -> list[T]:
-    """Rows that fit on the driver, by bundle; `none` when they cannot be read, which is noted in `failed`."""
-    try:
-        return rows()
-    except Exception as error:  # after any error here the checks are still valid
-        log.exception("the rows of %s could not be read", what)
-        failed[what] = in_one_line(error)
-        return none
+def _collected(
+    read: Mapping[str, Future[Sequence[object]]], cases: int, failed: dict[str, str]
+) -> list[dict[str, object]]:
+    """The rows on the driver of each case, by their name. Rows that cannot be read are noted in `failed`."""
+    found: list[dict[str, object]] = [{} for _ in range(cases)]
+    for rows in on_driver():
+        try:
+            each = read[rows.name].result()
+            if len(each) != cases:
+                raise ValueError(f"it read {len(each)} results for {cases} bundles")
+        except Exception as error:  # after any error here the checks are still valid
+            log.exception("the rows of %s could not be read", rows.name)
+            failed[rows.name] = in_one_line(error)
+            each = [rows.none() for _ in found]
+        for of_case, own in zip(found, each, strict=True):
+            of_case[rows.name] = own
+    return found
 
 
-def _concluded(seen: CaseResults) -> Verdict:
+def _concluded(
+    case: Case,
+    runs: Sequence[RecordRange],
+    figures: Counts,
+    rows: Mapping[str, object],
+    failed: dict[str, str],
+) -> Verdict:
+    known = Known(case=case, runs=runs, counts=figures, failed=failed, on_driver=rows)
     try:
-        return conclude(seen)
+        return conclude(known, additions(known, failed))
     except (KeyError, TypeError, AttributeError) as foreign:
-        if seen.case.manifest.by_harness:
+        if case.manifest.by_harness:
             raise  # a defect of the harness
-        raise BadEvidence(f"{seen.case.name}: {lacking(foreign)}") from foreign
+        raise BadEvidence(f"{case.name}: {lacking(foreign)}") from foreign
 
 
 def _checked(inputs: Inputs, pool: Executor, failed: dict[str, str], progress: Progress) -> dict[str, DataFrame]:

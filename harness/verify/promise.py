@@ -15,18 +15,20 @@ from pyspark.sql import DataFrame
 
 from harness.model.documents.contract import Contract, ProducerContract, TopicContract
 from harness.model.finding import FindingKind, Kind, OwnKind
-from harness.model.verdict import Doubt
+from harness.verify.addition import Addition, Order
+from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.rows import Reason
 from harness.verify.engine.runs import RecordRange
 from harness.verify.excuse import Excuse
 
 if TYPE_CHECKING:
-    from harness.verify.engine.case import Case
+    from harness.verify.engine.known import Known
 
 Sentence = str | Callable[[RecordRange], str]
 Query = Callable[..., DataFrame]
 # The parts of `engine.inputs.Inputs`, which a query names as its parameters.
 PARTS: Final = ("given", "read", "drained", "drill", "compared", "tiers")
+_CHECKS: Final = ".checks."  # in the name of a module of a check, in this tree and in plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,9 @@ class Introduced:
     rank: int | None = None
 
 
-def _no_doubts(case: Case) -> Iterable[Doubt]:
-    del case
-    return ()
+def _adds_nothing(known: Known) -> Addition:
+    del known
+    return Addition()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,11 +76,14 @@ class Check:
     beside: reasons of findings that are reported also if a finding with a lower rank is.
     of_committed: reasons that a read_committed reader received the record, with the reason that counts if its
     transaction was not aborted; else it becomes an aborted_read.
+    no_findings: reasons of rows that are doubts or notes, so that they need no sentence in `seen`.
     planted: names of plants in suites/planted: defects in a real run that it finds, and near misses (`near_`).
     queries: by name, functions from parts of the inputs (`PARTS`, by their parameters) to rows in the form of
-    `engine.rows.found`. Checks of small evidence have none: conclude.py calls them.
+    `engine.rows.found`. Checks of small evidence have none.
+    on_driver: rows that it needs for `adds`.
+    adds: what it adds to the verdict on a case besides the findings of its queries, such as findings from documents,
+    doubts and counts. order: where that stands in the verdict.
     excuses: those of kinds in this declaration only (`excuse.py`).
-    doubts: reasons why the evidence of a case proves too little for this check.
     """
 
     promise: str
@@ -88,10 +93,13 @@ class Check:
     finer: Mapping[Reason, int] = field(default_factory=dict)
     beside: frozenset[Reason] = frozenset()
     of_committed: Mapping[Reason, Reason] = field(default_factory=dict)
+    no_findings: frozenset[Reason] = frozenset()
     queries: Mapping[str, Query] = field(default_factory=dict)
+    on_driver: tuple[OnDriver[object], ...] = ()
+    adds: Callable[[Known], Addition] = _adds_nothing
+    order: Order = field(default_factory=Order)
     planted: tuple[str, ...] = ()
     excuses: tuple[Excuse, ...] = ()
-    doubts: Callable[[Case], Iterable[Doubt]] = _no_doubts
 
     @property
     def reports(self) -> tuple[FindingKind, ...]:
@@ -99,10 +107,20 @@ class Check:
         return tuple(dict.fromkeys([*self.kinds, *(kind for kind, _ in self.seen)]))
 
     @property
+    def readers(self) -> dict[str, Callable[..., object]]:
+        """Its functions of parts of the inputs, each by the name under which it may fail."""
+        return {**self.queries, **{rows.name: rows.read for rows in self.on_driver}}
+
+    @property
     def inputs(self) -> tuple[str, ...]:
-        """The parts of the inputs that its queries need, in the order of `PARTS`."""
-        needed = {name for query in self.queries.values() for name in parameters(query)}
+        """The parts of the inputs that it needs, in the order of `PARTS`."""
+        needed = {name for reader in self.readers.values() for name in parameters(reader)}
         return tuple(part for part in PARTS if part in needed)
+
+    @property
+    def can_find(self) -> bool:
+        """Whether it has any function that may find something."""
+        return bool(self.queries) or self.adds is not _adds_nothing
 
 
 _DECLARED: Final[dict[str, Check]] = {}
@@ -121,18 +139,19 @@ def declare(name: str, check: Check) -> None:
     for what, mine, others in (
         ("kind", check.kinds, [one.kinds for one in _DECLARED.values()]),
         ("sentence for", check.seen, [one.seen for one in _DECLARED.values()]),
-        ("query", check.queries, [one.queries for one in _DECLARED.values()]),
+        ("query", check.readers, [one.readers for one in _DECLARED.values()]),
     ):
         if twice := sorted(str(key) for key in mine if any(key in other for other in others)):
             raise ValueError(f"another check already has the {what} {twice[0]}; rename it here")
     _check_form(check)
+    _check_sentences(name, check)
     check_names(check.excuses)
     for excuse in check.excuses:
         if foreign := sorted({str(kind) for kind in excuse.kinds} - {*map(str, check.reports)}):
             raise ValueError(f"its excuse {excuse.name} is for the kind {foreign[0]}, which it does not report")
     if not check.promise:
         raise ValueError("its promise is empty; write the promise in one sentence")
-    for query, function in check.queries.items():
+    for query, function in check.readers.items():
         if unknown := [part for part in parameters(function) if part not in PARTS]:
             raise ValueError(f"query {query} needs {unknown[0]!r}, which is no input; its parameters may be {PARTS}")
     _DECLARED[name] = check
@@ -145,6 +164,42 @@ def _check_form(check: Check) -> None:
             raise ValueError(f"its kind {kind!r} is plain text; write OwnKind(name, meaning)")
     if not isinstance(check.excuses, tuple):
         raise ValueError("its excuses are not a tuple; write excuses=(NAME,), with the comma")
+
+
+def _check_sentences(name: str, check: Check) -> None:
+    """ValueError for a kind or a reason that a query may report and about which a verdict could say nothing."""
+    said = {kind for kind, _ in check.seen}
+    for kind in check.kinds if check.queries else ():
+        if kind not in said:
+            raise ValueError(f"the kind {kind} of the check {name} has no sentence; write one in its `seen`")
+    explained = {reason for _, reason in check.seen} | check.no_findings | check.of_committed.keys()
+    for reason in (reason for enum in _enums(check, {*explained, *check.finer, *check.beside}) for reason in enum):
+        if reason not in explained:
+            raise ValueError(
+                f"the reason {type(reason).__name__}.{reason.name} of the check {name} has no sentence; write one in "
+                "its `seen`, or name it in `no_findings` if its rows are doubts or notes"
+            )
+
+
+def _enums(check: Check, named: Iterable[Reason]) -> list[type[Reason]]:
+    """The enums of reasons that its queries may give: those of the named reasons, unless they are of another check, and
+    those that the modules of its queries know and that are its own."""
+    own = {_folder(query.__module__) for query in check.queries.values()}
+    known = [value for query in check.queries.values() for value in getattr(query, "__globals__", {}).values()]
+    enums = [enum for enum in known if isinstance(enum, type) and issubclass(enum, Reason) and enum is not Reason]
+    found = [enum for enum in enums if _folder(enum.__module__) in own]
+    found += [
+        type(reason)
+        for reason in sorted(named)
+        if _CHECKS not in type(reason).__module__ or _folder(type(reason).__module__) in own
+    ]
+    return list(dict.fromkeys(found))
+
+
+def _folder(module: str) -> str:
+    """The module or package of the check that a module belongs to."""
+    above, checks, below = module.partition(_CHECKS)
+    return above + checks + below.partition(".")[0]
 
 
 def share(found: Sequence[Excuse]) -> None:
@@ -185,9 +240,9 @@ def introduced(kind: FindingKind) -> Introduced:
     return {found: how for check in _DECLARED.values() for found, how in check.kinds.items()}[kind]
 
 
-def parameters(query: Query) -> tuple[str, ...]:
-    """The names of the inputs that a query needs."""
-    return tuple(inspect.signature(query).parameters)
+def parameters(reader: Callable[..., object]) -> tuple[str, ...]:
+    """The names of the inputs that a function needs."""
+    return tuple(inspect.signature(reader).parameters)
 
 
 def span(run: RecordRange, what: str) -> str:

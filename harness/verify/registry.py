@@ -12,21 +12,25 @@ import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from types import ModuleType
+from typing import TypeVar
 
 from pyspark.sql import DataFrame
 
-from harness.model.verdict import Doubt
 from harness.verify import checks
 from harness.verify import excuses as excuse_modules
+from harness.verify.addition import Added
 from harness.verify.engine.case import Case
 from harness.verify.engine.inputs import Inputs
+from harness.verify.engine.known import Known
+from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared
 from harness.verify.excuse import Excuse
 from harness.verify.excuses.clauses import Clause
-from harness.verify.promise import Check, Query, declare, excuses, parameters, share
+from harness.verify.promise import Check, declare, excuses, parameters, share
 from harness.verify.promise import declared as declared
 
 log = logging.getLogger(__name__)
+_Read = TypeVar("_Read")
 Ask = Callable[[Inputs], DataFrame]
 
 
@@ -35,8 +39,18 @@ def queries() -> dict[str, Ask]:
     return {name: partial(_ask, query) for check in declared().values() for name, query in check.queries.items()}
 
 
-def _ask(query: Query, inputs: Inputs) -> DataFrame:
-    return query(*(getattr(inputs, part) for part in parameters(query)))
+def on_driver() -> list[OnDriver[object]]:
+    """The rows that checks need on the driver."""
+    return [rows for check in declared().values() for rows in check.on_driver]
+
+
+def read_on_driver(rows: OnDriver[object], inputs: Inputs) -> Sequence[object]:
+    """The rows of each bundle."""
+    return _ask(rows.read, inputs)
+
+
+def _ask(reader: Callable[..., _Read], inputs: Inputs) -> _Read:
+    return reader(*(getattr(inputs, part) for part in parameters(reader)))
 
 
 def clauses_of_excuses(given: Prepared, failed: dict[str, str]) -> list[Clause]:
@@ -76,18 +90,18 @@ def _named_clauses(ask: Callable[[Excuse], Iterable[Clause]], failed: dict[str, 
     return found
 
 
-def doubts_of_checks(cases: Sequence[Case], failed: dict[str, str]) -> list[list[Doubt]]:
-    """The doubts that checks declare, for each case. A check that fails is noted in `failed`."""
-    found: list[list[Doubt]] = [[] for _ in cases]
+def additions(known: Known, failed: dict[str, str]) -> list[Added]:
+    """The additions of every check to the verdict on a case. A check that fails is noted in `failed`."""
+    found: list[Added] = []
     for name, check in declared().items():
         try:
-            own = [[Doubt(doubt.name, doubt.text) for doubt in check.doubts(case)] for case in cases]
+            what = check.adds(known)
+            if foreign := [one.kind for one in what.findings if one.kind not in check.reports]:
+                raise ValueError(f"it adds findings of the kind {foreign[0]}, which it does not declare")
+            found.append(Added(name, check.order, what))
         except Exception as error:  # the other checks are still valid
-            log.exception("the doubts of the check %s failed", name)
+            log.exception("the additions of the check %s could not be computed", name)
             failed[name] = in_one_line(error)
-            continue
-        for of_case, doubts in zip(found, own, strict=True):
-            of_case += doubts
     return found
 
 

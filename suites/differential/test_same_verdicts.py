@@ -51,8 +51,8 @@ def comparable(verdict: Mapping[str, Json]) -> dict[str, Json]:
     assert isinstance(steps, list)
     # The proof of an effect has a sentence, too.
     effects: list[Json] = [[row["name"], row["do"], _held(row)] for row in steps if isinstance(row, dict)]
-    plugins = () if facts.get("plugins") else ("plugins",)  # once absent without one
-    left_out = ("negative_control", "steps", *plugins)
+    once_absent = [name for name in ("plugins", "counts") if not facts.get(name)]
+    left_out = ("negative_control", "steps", *once_absent)
     figures = {_FACTS.get(key, key): value for key, value in facts.items() if key not in left_out}
     kept = {key: verdict[key] for key in ("verdict", "scenario", "score", "promised", "durable")}
     return {

@@ -152,6 +152,13 @@ def near_tier_state_of_two_brokers(copy: Copy) -> Expected:
 
 
 @plant
+def read_back_from_the_brokers_only(copy: Copy) -> Expected:
+    """A broker had every record of the tier itself before the read after healing."""
+    copy.change("tier_replicas", {"local_log_start": 0}, topic=TOPIC, look="healed", broker=1)
+    return doubtful("tier_not_read")
+
+
+@plant
 def tier_not_read(copy: Copy) -> Expected:
     copy.drop("tier_metadata")
     copy.drop("tier_objects")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from harness.verify.conclude import _COVERED_BY, _not_covered
+from harness.verify.conclude import _COVERED_BY, _without_fact
 from suites.verify.judging import steps_of
 
 
@@ -20,11 +20,11 @@ def case(*steps: dict[str, Any]) -> Any:
 
 def test_only_steps_with_an_effect_count_as_tested() -> None:
     everything = list(_COVERED_BY)
-    assert _not_covered(case(step("kill"))) == everything
-    assert _not_covered(case(step("damage", held=False))) == everything
+    assert _without_fact(case(step("kill"))) == everything
+    assert _without_fact(case(step("damage", held=False))) == everything
     for tried in (["damage"], ["damage", "disk_full"], ["power_loss", "disk_filled"], ["disk_stalled"], ["roll"]):
         facts = [fact for do in tried for fact in steps_of([step(do)])[0].facts]
         shown = {word for fact in facts for word in (fact.kind, fact.how)}
         left = [what for what, words in _COVERED_BY.items() if not words & shown]
         assert len(left) == len(everything) - len(tried)
-        assert _not_covered(case(*map(step, tried))) == left
+        assert _without_fact(case(*map(step, tried))) == left

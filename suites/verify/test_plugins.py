@@ -23,6 +23,7 @@ from harness.model.exits import Exit
 from harness.model.plugin import Plugin, active
 from harness.model.verdict import Status, Verdict
 from suites.unit.evidence_examples import write_example
+from suites.verify.checks.test_admin_operations import operated
 from suites.verify.history import Built, History
 from suites.verify.judging import verdicts
 from suites.verify.test_command import durability
@@ -30,6 +31,8 @@ from suites.verify.test_plugins_command import CHECK, acme
 
 __all__ = ["acme"]
 
+ROOT = Path(__file__).parents[2]
+AUDIT = ROOT / "suites" / "plugins" / "audit"
 MS = 10**6
 
 
@@ -84,7 +87,8 @@ def broken(old: str, new: str) -> Callable[[str], str]:
     return change
 
 
-DOUBT = "doubts=lambda case: [Doubt('slow_network', 'the network was slow')]"
+DOUBT = "adds=lambda known: Addition(doubts=[Doubt('slow_network', 'the network was slow')])"
+ROWS = "on_driver=(OnDriver(name='late_acks_rows', read=lambda given: {}, none=list),)"
 WINDOW = "evidence=Evidence(kind=EvidenceKind.CONTRACT, what='maintenance')"
 EXCUSE = "excuses=(Excuse(name=__name__, permits='Brokers were maintained.', kinds=(LATE_ACK,), {}),)"
 
@@ -101,7 +105,10 @@ def by_rows(why: str) -> str:
 IMPORTS = """\
 from harness.model.excuse import Evidence, EvidenceKind
 from harness.model.finding import Kind, OwnKind
+from harness.model.finding import Finding
 from harness.model.verdict import Doubt
+from harness.verify.addition import Addition
+from harness.verify.engine.on_driver import OnDriver
 from harness.verify.excuse import Excuse
 from harness.verify.excuses.clauses import clauses
 """
@@ -136,12 +143,19 @@ BROKEN = {
         "later",
         "none introduces it in its `kinds`",
     ),
-    "its doubts raise": (declaring("doubts=lambda case: 1 / 0"), "broken_{}", "ZeroDivisionError"),
+    "its doubts raise": (declaring("adds=lambda known: 1 / 0"), "broken_{}", "ZeroDivisionError"),
     "its excuses raise": (declaring(by_clauses("1 / 0")), "broken_{}", "ZeroDivisionError"),
     "it excuses findings of others": (
         declaring(by_clauses("Kind.LOST")),
         "broken_{}",
         "it excuses findings of the kind lost, which it does not declare",
+    ),
+    "its few rows cannot be read": (declaring(ROWS.format("1 / 0")), "late_acks_{}_rows", "ZeroDivisionError"),
+    "it reads too few rows": (declaring(ROWS.format("[]")), "late_acks_{}_rows", "it read 0 results for 3 bundles"),
+    "it adds findings of others": (
+        declaring("adds=lambda known: Addition(findings=[Finding(kind=Kind.LOST)])"),
+        "broken_{}",
+        "it adds findings of the kind lost, which it does not declare",
     ),
     "its excuse fails in Spark": (declaring(by_rows("F.raise_error(F.lit('no'))")), "broken_{}", "no"),
 }
@@ -153,7 +167,7 @@ def test_a_check_that_fails_is_a_doubt_and_softens_no_finding(spark: SparkSessio
     for number, (change, _, _) in enumerate(BROKEN.values()):
         path = acme / "checks" / f"broken_{number}" / "__init__.py"
         path.parent.mkdir()
-        path.write_text(re.sub(r'"(late_acks?|slow_links)"', rf'"\1_{number}"', change(text)))
+        path.write_text(re.sub(r"""(["'])(late_acks?|slow_links)(_rows)?\1""", rf"\1\2_{number}\3\1", change(text)))
     lost = waited(1)
     lost.drop("observations", kind="drain", offset=2)
     sound, late, worse = judged(spark, acme, waited(1), waited(12_001), lost)
@@ -167,7 +181,10 @@ def test_a_check_that_fails_is_a_doubt_and_softens_no_finding(spark: SparkSessio
             assert doubts[of_check].endswith(f"please report it as a defect of the {owner}")
     assert (sound.status, worse.status) == (Status.INCONCLUSIVE, Status.FAIL)
     # Checks of which only the doubts or the excuses fail report their findings.
-    assert {kind for kind, _, _ in found(late)} == {"late_ack", *(f"late_ack_{number}" for number in (4, 5, 6, 7))}
+    assert {kind for kind, _, _ in found(late)} == {
+        "late_ack",
+        *(f"late_ack_{number}" for number in range(4, len(BROKEN))),
+    }
     assert {kind for kind, _, _ in found(worse)} == {"lost"}
 
 
@@ -192,6 +209,26 @@ def test_an_excuse_by_rows_excuses_only_its_own_kinds(spark: SparkSession, acme:
     assert verdict.status is Status.FAIL
     assert {f.kind.value for f in verdict.findings if f.excused_by == "all is permitted"} == {"late_ack"}
     assert {kind for kind, _, _ in found(verdict)} == {"lost"}
+
+
+def test_a_check_of_small_evidence_is_one_package_and_one_test(spark: SparkSession) -> None:
+    """It adds a finding, a doubt and a count, and no other file knows it."""
+    files = {path.relative_to(AUDIT).as_posix() for path in AUDIT.rglob("*.py")}
+    assert files == {"checks/slow_operation/__init__.py", "tests/test_slow_operation.py"}
+    assert [path for path in (ROOT / "harness").rglob("*.py") if "slow_operation" in path.read_text()] == []
+    slow, silent = operated("a1", "1"), operated("u1", "-")
+    slow.tables["admin_ops"][0]["returned_ns"] += 60 * 10**9
+    with loaded([AUDIT]):
+        late, none = verdicts(spark, [slow, silent])
+    assert found(late) == [("slow_operation", None, "its acknowledgement took 61.0 s")]
+    assert late.facts.counts == {"slow_operation": {"operations": 1}}
+    assert [doubt.name for doubt in none.doubts] == ["no_operation", "no_operation_timed"]
+    assert verdict_of(json.loads(json.dumps(plain(late)))) == late
+    alone = verdicts(spark, [slow, silent])
+    assert [(verdict.status, verdict.facts.counts) for verdict in alone] == [
+        (Status.PASS, {}),
+        (Status.INCONCLUSIVE, {}),
+    ]
 
 
 def played_with(history: Built, plugin: Plugin) -> Built:

@@ -171,6 +171,13 @@ def a_file(acme: Path) -> None:
     (acme / "faults").write_text("")
 
 
+REASON = """\
+from harness.verify.engine.rows import Reason
+
+class Late(Reason):
+    SLOW = "slow", "It was slow."
+
+LIMIT_S: Final = 12"""
 REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     "no folder": (shutil.rmtree, "acme is no folder; give one with"),
     "an empty folder": (empty, "has no faults/*.py"),
@@ -204,7 +211,18 @@ REFUSED: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "an unknown finding": (edit(SCENARIO, '["late_ack"]', '["late_akc"]'), "'late_akc'"),
     "a check without CHECK": (edit(CHECK, "CHECK: Final", "TEST: Final"), "declares no check"),
-    "a check without queries": (edit(CHECK, 'queries={"late_acks": late_acks}', "queries={}"), "has no queries"),
+    "a check without queries": (
+        edit(CHECK, 'queries={"late_acks": late_acks}', "queries={}"),
+        "has no queries and adds nothing",
+    ),
+    "a kind without a sentence": (
+        edit(CHECK, "seen={(LATE_ACK, Only.ONE): lambda run:", "seen={} and {(LATE_ACK, Only.ONE): lambda run:"),
+        "the kind late_ack of the check ack_limit has no sentence; write one in its `seen`",
+    ),
+    "a reason without a sentence": (
+        edit(CHECK, "LIMIT_S: Final = 12", REASON),
+        "the reason Late.SLOW of the check ack_limit has no sentence; write one in its `seen`, or name it in",
+    ),
     "a check of a built-in name": (rename("checks/ack_limit", "checks/lost"), "there already is a check 'lost'"),
     "a query of a built-in name": (edit(CHECK, '"late_acks": late', '"lost": late'), "already has the query lost"),
     "a built-in kind": (edit(CHECK, 'OwnKind("late_ack"', 'OwnKind("lost"'), "already is a kind of finding 'lost'"),
@@ -256,15 +274,33 @@ def test_the_readme_shows_the_example_as_it_is() -> None:
 
 
 def test_negative_controls_of_a_plugin_are_collected(acme: Path) -> None:
-    def collected(folder: Path) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "suites/gate/test_proof.py"]
-        options = ["--only", "leader_hung", "--plugins", str(folder)]
-        root = Path(__file__).parents[2]
-        return subprocess.run([*command, *options], cwd=root, capture_output=True, text=True, check=False)
-
-    assert "fails_with_the_expected_kind[leader_hung]" in collected(acme).stdout
-    refused = collected(acme / "nowhere")
+    assert "fails_with_the_expected_kind[leader_hung]" in proof(acme, "--collect-only").stdout
+    refused = proof(acme / "nowhere", "--collect-only")
     assert (refused.returncode, "nowhere is no folder" in refused.stderr) == (pytest.ExitCode.USAGE_ERROR, True)
+
+
+def test_a_scenario_without_a_negative_control_is_said_where_it_is_listed_and_proven(
+    acme: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "none, so nothing proves that it can FAIL; add a [negative_control] to it"
+    text = (acme / SCENARIO).read_text()
+    (acme / SCENARIO).write_text(text[: text.index("[negative_control]")])
+    assert cli.invoke(["list", "scenarios", "--plugins", str(acme)]) is Exit.PASS
+    listed = capsys.readouterr().out.splitlines()
+    assert [row.endswith(said) for row in listed if row.startswith("leader_hung")] == [True]
+    assert cli.invoke(["docs", "--plugins", str(acme)]) is Exit.PASS
+    assert said in (acme / "CATALOGUE.md").read_text()
+    played = proof(acme)
+    assert played.returncode == pytest.ExitCode.TESTS_FAILED
+    assert f"negative control of leader_hung: {said}" in played.stdout
+
+
+def proof(folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """The command of the guide that plays the negative control of one scenario."""
+    command = [sys.executable, "-m", "pytest", "-q", "suites/gate/test_proof.py", *more]
+    options = ["--only", "leader_hung", "--plugins", str(folder)]
+    root = Path(__file__).parents[2]
+    return subprocess.run([*command, *options], cwd=root, capture_output=True, text=True, check=False)
 
 
 def test_two_plugins_of_one_name_are_refused(acme: Path, tmp_path: Path) -> None:

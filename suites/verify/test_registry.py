@@ -1,33 +1,39 @@
-"""Checks register by existing: every module has a CHECK or only helps others, and every kind has one check."""
+"""Checks register by existing: every module has a CHECK, and every kind has one check."""
 
 from __future__ import annotations
 
 import pkgutil
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.model.finding import Kind
+from harness.model.finding import Kind, OwnKind
 from harness.verify import checks
 from harness.verify.checks.lost import Lost
+from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.rows import Only, Reason
 from harness.verify.excuse import Excuse
 from harness.verify.promise import Check, Introduced, declare, declared, excuses, withdraw
 from harness.verify.registry import queries
 from suites.planted.table import PLANTS
-
-# It makes doubts.
-HELPERS = {"tls"}
-BY_CONCLUDE = {"admin_operations", "recovery", "tier", "unavailable"}
+from suites.unit.test_arrows import imported
 
 
-def test_every_module_declares_a_check_or_is_a_known_helper() -> None:
-    modules = {module.name for module in pkgutil.iter_modules(checks.__path__)}
-    assert modules == {*declared()} | HELPERS
-    assert {name for name, check in declared().items() if not check.queries} == BY_CONCLUDE
+def test_every_module_declares_a_check_that_can_find_something() -> None:
+    assert [module.name for module in pkgutil.iter_modules(checks.__path__)] == [*declared()]
+    assert all(check.can_find for check in declared().values())
+    assert not MINE_ALONE.can_find
     assert len(queries()) == sum(len(check.queries) for check in declared().values())
+
+
+@pytest.mark.parametrize("name", ["judge", "conclude", "doubts", "completeness", "excuse", "excusing", "engine/counts"])
+def test_the_verdict_is_made_without_the_name_of_a_check(name: str) -> None:
+    source = (Path(checks.__path__[0]).parent / f"{name}.py").read_text(encoding="utf-8")
+    assert {one for one in imported(source) if one.startswith(f"{checks.__name__}.")} == set()
 
 
 def test_every_kind_is_introduced_by_one_check() -> None:
@@ -66,6 +72,7 @@ def test_an_excuse_of_one_check_stands_with_it() -> None:
 def test_a_reason_is_a_documented_member_of_an_enum() -> None:
     for name, check in declared().items():
         reasons = {*(reason for _, reason in check.seen), *check.finer, *check.beside, *check.of_committed}
+        reasons |= check.no_findings
         assert all(isinstance(reason, Reason) and reason.meaning.endswith(".") for reason in reasons), name
 
 
@@ -82,8 +89,21 @@ def excuse(**change: Any) -> Excuse:
     return Excuse(**{**parts, **change})
 
 
+class Sky:
+    """The enum is in here because the queries of this module must not know it."""
+
+    class Hue(Reason):
+        LIGHT = "light", "It is light."
+        DARK = "dark", "It is dark."
+
+
+def rows(name: str, read: Callable[..., Any] = lambda given: [0]) -> OnDriver[int]:
+    return OnDriver(name=name, read=read, none=int)
+
+
 BLUE: dict[str, Any] = {"seen": {(Kind.PHANTOM, Only.ONE): "it is blue"}}
 MINE = Check(promise="A record is blue.", queries={"blue": lambda given: given})
+MINE_ALONE = replace(MINE, queries={})
 
 
 @pytest.mark.parametrize(
@@ -95,6 +115,19 @@ MINE = Check(promise="A record is blue.", queries={"blue": lambda given: given})
         ("blue", {"queries": {"lost": lambda given: given}}, "already has the query lost"),
         ("blue", {"queries": {"blue": lambda sky: sky}}, "query blue needs 'sky', which is no input"),
         ("blue", {"promise": ""}, "its promise is empty"),
+        ("blue", {"on_driver": (rows("lost"),)}, "already has the query lost"),
+        ("blue", {"on_driver": (rows("sky", lambda sky: sky),)}, "query sky needs 'sky', which is no input"),
+        (
+            "blue",
+            {"kinds": {OwnKind("blue", "It is blue."): Introduced(promise="x")}},
+            "the kind blue of the check blue has no sentence; write one in its `seen`",
+        ),
+        ("blue", {"finer": {Sky.Hue.DARK: 1}}, "the reason Hue.LIGHT of the check blue has no sentence"),
+        (
+            "blue",
+            {"seen": {(Kind.PHANTOM, Sky.Hue.LIGHT): "it is light"}},
+            "the reason Hue.DARK of the check blue has no sentence; write one in its `seen`, or name it in",
+        ),
         ("blue", {"excuses": (excuse(),)}, "its excuse sky is for the kind phantom, which it does not report"),
         ("blue", {**BLUE, "excuses": (excuse(name="retries"),)}, "there already is an excuse 'retries'"),
         ("blue", {**BLUE, "excuses": (excuse(), excuse())}, "there already is an excuse 'sky'"),
@@ -114,6 +147,14 @@ def test_a_contradictory_declaration_is_refused(name: str, change: dict[str, Any
     with pytest.raises(ValueError, match=said):
         declare(name, replace(MINE, **change))
     assert declared() == before
+
+
+def test_reasons_of_doubts_and_of_other_outcomes_need_no_sentence() -> None:
+    said: dict[str, Any] = {"seen": {(Kind.PHANTOM, Sky.Hue.LIGHT): "it is light"}}
+    declare("blue", replace(MINE, **said, no_findings=frozenset({Sky.Hue.DARK})))
+    withdraw("blue")
+    declare("blue", replace(MINE, **said, of_committed={Sky.Hue.DARK: Sky.Hue.LIGHT}))
+    withdraw("blue")
 
 
 def test_a_check_can_be_withdrawn() -> None:

@@ -164,4 +164,7 @@ class VerdictFacts(Record, frozen=True, kw_only=True):
     observations: Annotated[
         dict[str, int], meaning("by kind, isolation and name of a reader, how many records it received")
     ] = field(default_factory=dict)
+    counts: Annotated[dict[str, dict[str, int]], meaning("by check, what else it counted, and how many")] = field(
+        default_factory=dict
+    )
     steps: Annotated[tuple[ShownStep, ...], meaning("the steps with their effects")] = ()

@@ -93,6 +93,13 @@ CHECK: Final = Check(
             f"for up to {run.other_last} records"
         ),
     },
+    no_findings=frozenset({AckedTwice.LIBRDKAFKA, AckedTwice.UNKNOWN}),
     beside=frozenset(AckedTwice),  # a contradiction within the ledger is named beside the loss that it causes
     queries={"acked_twice": acked_twice},
+    planted=(
+        "acked_twice_and_deleted",
+        "acked_twice_and_lost",
+        "near_conflicting_acked_twice_to_another_client",
+        "near_conflicting_acked_once",
+    ),
 )

@@ -21,7 +21,10 @@ from harness.model.errors import BadEvidence
 from harness.model.finding import Finding, FindingKind, Kind
 from harness.model.outcome import Outcome
 from harness.model.verdict import Doubt
+from harness.verify.addition import Addition
 from harness.verify.engine.case import FINAL_PHASES, Case
+from harness.verify.engine.known import Known
+from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.steps import step_at
 from harness.verify.engine.tables import BUNDLE
@@ -30,6 +33,7 @@ from harness.verify.sentences import promise
 
 ROWS_MAX: Final = 1_000_000  # over all bundles; a run of an hour leaves about a tenth of that
 LISTED_MAX: Final = 50  # of a kind
+UNOPERATED: Final = "acknowledged admin operations: topics, settings, ACLs, users and reassignments"
 _NO_NODE: Final = "no node"
 
 
@@ -312,6 +316,21 @@ def _not_reported(case: Case, reported: AdminReport) -> Iterator[Doubt]:
         yield Doubt(DoubtName.ADMIN_UNSEEN, f"at the end {verb} {entities} entities that admins changed")
 
 
+def _operations(known: Known) -> Addition:
+    found = judged(known.case, known.of(REPORTED))
+    return Addition(
+        findings=found.findings,
+        doubts=found.doubts,
+        not_covered=[] if found.standing else [UNOPERATED],
+        score={
+            "operations_acked": found.acked,
+            "operations_standing": found.standing,
+            "operations_held": found.held,
+        },
+    )
+
+
+REPORTED: Final = OnDriver(name="admin", read=operations_of, none=AdminReport)
 CHECK: Final = Check(
     promise="The metadata of every node has the results of acknowledged admin operations, and nothing else.",
     kinds={
@@ -326,6 +345,8 @@ CHECK: Final = Check(
             promise="every node learns the metadata that the controllers committed, and reports it (KIP-500)"
         ),
     },
+    on_driver=(REPORTED,),
+    adds=_operations,
     planted=(
         "admin_topic_lost",
         "admin_setting_reverted",

@@ -12,15 +12,22 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.doubt_names import DoubtName
 from harness.model.finding import Kind
-from harness.verify.engine.case import UNCOMMITTED
+from harness.model.verdict import Doubt
+from harness.verify.addition import Addition, Order
+from harness.verify.engine.case import UNCOMMITTED, Place
+from harness.verify.engine.known import Known
+from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.rows import Reason, found
+from harness.verify.engine.rows import Reason, found, union
 from harness.verify.engine.tables import BUNDLE, PLACE, is_drain
 from harness.verify.excuses.retention import topics_that_keep_all
+from harness.verify.excuses.tier_objects_deleted import answerable
 from harness.verify.promise import Check, Introduced, span
 
 _ASKED = [*PLACE, "time_ms"]
+Failed = dict[Place, tuple[int, str]]  # how many requests failed, and an error
 
 
 class Named(Reason):
@@ -79,6 +86,30 @@ def _once(rows: DataFrame) -> DataFrame:
     return rows.groupBy(*PLACE, "offset", "reason").agg(F.min("other").alias("other"))
 
 
+def unanswered(given: Prepared) -> list[Failed]:
+    """By place, how many requests for offsets by time or epoch failed, and an error. `epoch_lookup` needs no list of
+    its own: requests of both sorts fail together."""
+    found: list[Failed] = [{} for _ in given.cases]
+    questions = union([table.select(*PLACE, "error") for table in (answerable(given.lookups, given), given.epoch_ends)])
+    refused = questions.where("error IS NOT NULL").groupBy(*PLACE)
+    for row in refused.agg(F.count("*").alias("n"), F.max("error").alias("error")).collect():
+        found[row[BUNDLE]][row["topic"], row["topic_id"], row["partition"]] = row["n"], row["error"]
+    return found
+
+
+def _not_answered(known: Known) -> Addition:
+    return Addition(
+        doubts=[
+            Doubt(
+                DoubtName.LOOKUP_UNANSWERED,
+                f"{n} requests for offsets of {topic}/{partition} by time or epoch failed: {error}",
+            )
+            for (topic, _, partition), (n, error) in sorted(known.of(UNANSWERED).items())
+        ]
+    )
+
+
+UNANSWERED: Final[OnDriver[Failed]] = OnDriver(name="lookups", read=unanswered, none=dict)
 CHECK: Final = Check(
     promise="A leader finds the first record of a time or later.",
     kinds={
@@ -103,6 +134,9 @@ CHECK: Final = Check(
         ),
     },
     queries={"offset_lookup": offset_lookup},
+    on_driver=(UNANSWERED,),
+    adds=_not_answered,
+    order=Order(doubts=75),
     planted=(
         "offset_lookup_late",
         "offset_lookup_finds_none",

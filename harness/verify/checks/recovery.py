@@ -5,27 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from harness.model.doubt_names import DoubtName
 from harness.model.finding import Finding, Kind
 from harness.model.pending import Pending
+from harness.model.verdict import Doubt
+from harness.verify.addition import Addition, Order
 from harness.verify.checks.unavailable import OF_CLIENTS
 from harness.verify.engine.case import Case
+from harness.verify.engine.known import Known
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 
 
-def from_documents(case: Case) -> list[Finding]:
-    """Findings about the state after healing; none for a run that ended before its cluster was healed."""
+def _after_healing(known: Known) -> Addition:
+    """Nothing for a run that ended before its cluster was healed."""
+    case = known.case
     if not case.complete:
-        return []
-    return [*_hanging(case), *_not_recovered(case)]
+        return Addition()
+    return Addition(findings=[*_hanging(case), *_not_recovered(case)], doubts=[*_unknown(case)])
 
 
-def settled(case: Case) -> bool | None:
+def _settled(case: Case) -> bool | None:
     """Whether the wait for transactions ended with every last stable offset at the high watermark."""
     return case.run.transactions_settled.ok if case.run.transactions_settled else None
 
 
-def excusable(case: Case) -> bool:
+def _excusable(case: Case) -> bool:
     """Whether something else may have kept the cluster from recovering: a node that is not running, a client that died,
     or what the evidence does not say."""
     pending = case.run.recovered.pending if case.run.recovered else None
@@ -37,7 +42,7 @@ def _hanging(case: Case) -> Iterator[Finding]:
     """Partitions with a last stable offset below the high watermark, long after the load and its transactions
     ended."""
     last = case.last_snapshot
-    for p in last.partitions if last and settled(case) is not True else ():
+    for p in last.partitions if last and _settled(case) is not True else ():
         stable, high = p.last_stable_offset, p.high_watermark
         if stable is None or high is None or stable >= high:
             continue
@@ -60,11 +65,28 @@ def _hanging(case: Case) -> Iterator[Finding]:
 
 def _not_recovered(case: Case) -> Iterator[Finding]:
     recovered = case.run.recovered
-    if recovered and recovered.ok is False and not excusable(case):
+    if recovered and recovered.ok is False and not _excusable(case):
         yield Finding(
             kind=Kind.NOT_RECOVERED,
             detail=f"every node is running, and the cluster did not recover: {recovered.last_seen}",
             contract=promise(Kind.NOT_RECOVERED, None, None, case.contract),
+        )
+
+
+def _unknown(case: Case) -> Iterator[Doubt]:
+    """Doubts about what was not waited for, or not waited for long enough."""
+    if case.last_snapshot is None:
+        return
+    recovered, transactions = case.run.recovered, case.run.transactions_settled
+    if recovered is None or recovered.ok is None:
+        yield Doubt(DoubtName.RECOVERY_UNKNOWN, "the run did not wait for the cluster to recover")
+    elif recovered.ok is False and _excusable(case):
+        unsaid = "" if recovered.pending else "; run.json does not say what was missing (`pending`)"
+        yield Doubt(DoubtName.NOT_BACK, f"the cluster did not recover: {recovered.last_seen}{unsaid}")
+    if transactions and transactions.ok is False:
+        seen = transactions.last_seen
+        yield Doubt(
+            DoubtName.TRANSACTIONS_LATE, f"transactions were still open when the wait for their end timed out: {seen}"
         )
 
 
@@ -78,6 +100,8 @@ CHECK: Final = Check(
             promise="when every node is running again, ISRs become full and writes are acknowledged"
         ),
     },
+    adds=_after_healing,
+    order=Order(findings=10, doubts=55),
     planted=(
         "hanging_transaction",
         "near_hanging_transaction_that_ended_late",

@@ -10,19 +10,20 @@ from harness.model.contract.contract import SENTINEL
 from harness.model.doubt_names import DoubtName
 from harness.model.secured import producer_name, reader_name, unproven
 from harness.model.verdict import Doubt
+from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
+from harness.verify.engine.known import Known
+from harness.verify.promise import Check
 
 UNSECURED: Final = "TLS and passwords: brokers serve records over plaintext connections on another code path"
 
 
-def secured(case: Case) -> bool:
-    """Whether it is proven that all records of the run went over TLS."""
-    return _wanted(case) and not _unproven(case)
-
-
-def doubts(case: Case) -> list[Doubt]:
-    """Each reason why that is not proven, if the scenario has secure listeners."""
-    return [Doubt(DoubtName.NOT_SECURED, text) for text in _unproven(case)] if _wanted(case) else []
+def _proof(known: Known) -> Addition:
+    """A doubt for each reason why that is not proven, where it is wanted."""
+    if not _wanted(known.case):
+        return Addition(not_covered=[UNSECURED])
+    doubts = [Doubt(DoubtName.NOT_SECURED, text) for text in _unproven(known.case)]
+    return Addition(doubts=doubts, not_covered=[UNSECURED] if doubts else [])
 
 
 def _wanted(case: Case) -> bool:
@@ -49,3 +50,16 @@ def _between_brokers(case: Case, brokers: range, wanted: str) -> Iterator[str]:
         spoken = protocols.get(config.get("inter.broker.listener.name") or "")
         if spoken != wanted:
             yield f"broker {broker} connects to the others with {spoken or 'an unknown protocol'}, not with {wanted}"
+
+
+CHECK: Final = Check(
+    promise="All records of a run with secure listeners go over TLS and SASL, which the evidence proves.",
+    adds=_proof,
+    order=Order(doubts=85, not_covered=25),
+    planted=(
+        "unsecured_client",
+        "unsecured_listener",
+        "unsecured_between_brokers",
+        "near_unsecured",
+    ),
+)

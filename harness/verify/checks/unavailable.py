@@ -18,8 +18,10 @@ from harness.model.doubt_names import DoubtName
 from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
+from harness.verify.addition import Addition, Order
 from harness.verify.availability import Stall
 from harness.verify.engine.case import Case
+from harness.verify.engine.known import Known
 from harness.verify.engine.steps import only, open_during
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
@@ -34,7 +36,12 @@ _OF_PROCESSES: Final = ((FactKind.STOPPED, Stop.KILLED), (FactKind.STOPPED, Stop
 _NS: Final = 10**9
 
 
-def unavailable(case: Case, stalls: Sequence[Stall]) -> Iterator[Finding]:
+def _silences(known: Known) -> Addition:
+    case, stalls = known.case, known.counts.waits.stalls
+    return Addition(findings=[*_unavailable(case, stalls)], doubts=[*_excusable(case, stalls)])
+
+
+def _unavailable(case: Case, stalls: Sequence[Stall]) -> Iterator[Finding]:
     """One finding for each partition that a wait found silent without an excuse."""
     for event, step in case.events(NoAcks):
         if case.complete and not _excuse(case, event, stalls):
@@ -54,7 +61,7 @@ def unavailable(case: Case, stalls: Sequence[Stall]) -> Iterator[Finding]:
             )
 
 
-def excusable_silence(case: Case, stalls: Sequence[Stall]) -> Iterator[Doubt]:
+def _excusable(case: Case, stalls: Sequence[Stall]) -> Iterator[Doubt]:
     """One doubt for each partition that has an excuse for its missing acks, with the excuse."""
     for event, _ in case.events(NoAcks):
         if excuse := _excuse(case, event, stalls):
@@ -110,6 +117,8 @@ CHECK: Final = Check(
             promise="a leader accepts writes while min.insync.replicas are in sync (Kafka documentation)"
         )
     },
+    adds=_silences,
+    order=Order(findings=30, doubts=80),
     planted=(
         "unavailable",
         "near_unavailable_with_too_few_in_sync",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -10,16 +11,13 @@ from pyspark.sql import functions as F
 from harness.model.documents.verdict_facts import Totals
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.verify.availability import Waits, waits
-from harness.verify.checks.aborted_read.read_uncommitted import shown_undecided
-from harness.verify.checks.commit_regressed.redelivered import missed, redelivered
-from harness.verify.checks.tier.coverage import reads_of_the_tier
 from harness.verify.engine.case import Place
-from harness.verify.engine.inputs import Inputs
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.rows import union
 from harness.verify.engine.tables import BUNDLE, PLACE
 from harness.verify.engine.windows import WINDOWS, within
-from harness.verify.excuses.tier_objects_deleted import answerable
+
+if TYPE_CHECKING:
+    from harness.verify.engine.inputs import Inputs  # it needs the check of the remote tier, which needs this module
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,17 +52,13 @@ class Stream:
 
 @dataclass(slots=True)
 class Counts:
-    """Figures of one bundle.
+    """Figures of one bundle. Those that only one check needs are with the check (`on_driver`).
 
     sent: figures by place; read: rows by (kind, isolation, reader); seen: the highest offset that a live reader
     received, by reader and place; ends: transactions by producer, by outcome and those committed `after` the faults;
     commits: acknowledged ones by group, all and `after` the faults; streams: one row for each inconsistent stream;
     reserved: the strongest acks, and the idempotence, with which streams of a producer were reserved; clients: the
-    clients that wrote them, by producer; disks: brokers
-    with batches that were read; unanswered: lookups without an answer, with an error, by place; waits: waiting times;
-    tier: drained records from the remote tier, and all drained records of its topics; again: offsets that a group
-    received twice; missed: records that were deleted or compacted away before a group returned for them; undecided:
-    records of aborted transactions that a group received.
+    clients that wrote them, by producer; disks: brokers with batches that were read; waits: waiting times.
     """
 
     sent: dict[Place, Sent] = field(default_factory=dict)
@@ -76,12 +70,7 @@ class Counts:
     reserved: dict[str, tuple[str | None, bool | None]] = field(default_factory=dict)
     clients: dict[str, frozenset[str]] = field(default_factory=dict)
     disks: frozenset[int] = frozenset()
-    unanswered: dict[Place, tuple[int, str]] = field(default_factory=dict)
     waits: Waits = field(default_factory=Waits)
-    tier: tuple[int, int] = (0, 0)
-    again: dict[str, int] = field(default_factory=dict)
-    missed: dict[str, int] = field(default_factory=dict)
-    undecided: dict[str, int] = field(default_factory=dict)
 
     @property
     def totals(self) -> Totals:
@@ -106,18 +95,6 @@ def counts(inputs: Inputs) -> list[Counts]:
     for number, waited in enumerate(waits(given)):
         out[number].waits = waited
     _count_reads(inputs.read, out)
-    for number, read in reads_of_the_tier(given).items():
-        out[number].tier = read
-    for number, again in enumerate(redelivered(given)):
-        out[number].again = again
-    for number, deleted in enumerate(missed(given)):
-        out[number].missed = deleted
-    for number, undecided in enumerate(shown_undecided(given)):
-        out[number].undecided = undecided
-    questions = union([table.select(*PLACE, "error") for table in (answerable(given.lookups, given), given.epoch_ends)])
-    refused = questions.where("error IS NOT NULL").groupBy(*PLACE)
-    for row in refused.agg(F.count("*").alias("n"), F.max("error").alias("error")).collect():
-        out[row[BUNDLE]].unanswered[row["topic"], row["topic_id"], row["partition"]] = row["n"], row["error"]
     _count_ends(given, out)
     _count_commits(given, out)
     for row in given.streams.where("producer IS NULL OR rows != sent_seq").collect():

@@ -25,8 +25,8 @@ from harness.model.finding import Finding, Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.checks.lost import Lost
-from harness.verify.checks.tier.state import Tier
 from harness.verify.engine.case import Case
+from harness.verify.engine.known import Known
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
 from harness.verify.excuse import Excuse, Permit, Permitted, Turn, reference
@@ -80,22 +80,22 @@ def operator_aborts(case: Case) -> Iterator[Aborted]:
             continue
         place, began = (event.topic, event.partition), event.start_offset
         for lost in elections:
-            here = (lost.topic, lost.partition) == place and lost.topic_id in (None, event.topic_id)
-            if here and began < lost.log_end and lost.sure_ns <= event.asked_ns:
+            change = lost.change
+            here = change.concerns(*place, event.topic_id)
+            if here and began < lost.log_end and change.sure_ns <= event.asked_ns:
                 yield Aborted(
-                    topic=lost.topic,
+                    topic=event.topic,
                     topic_id=event.topic_id,
-                    partition=lost.partition,
+                    partition=event.partition,
                     producer=event.producer,
                     producer_id=event.producer_id,
                     began=began,
                     log_end=lost.log_end,
-                    until_ns=lost.sure_ns,
+                    until_ns=change.sure_ns,
                     step=step.name,
                     asked_ns=event.asked_ns,
                     why=(
-                        f"unclean election of {lost.topic}/{lost.partition} in epoch {lost.epoch}, which the contract "
-                        f"permits: its log ended at {lost.log_end}, before the end marker of {event.producer}'s "
+                        f"{lost.named}: its log ended at {lost.log_end}, before the end marker of {event.producer}'s "
                         f"transaction from offset {began}; an operator aborted the hanging transaction (KIP-664)"
                     ),
                 )
@@ -156,24 +156,21 @@ def _of_transactions(aborts: DataFrame, given: Prepared) -> DataFrame:
     return aborts.join(first.withColumnRenamed("producer", "by"), [*PLACE, "by", "began"])
 
 
-def _never_ends(case: Case, tier: Tier) -> Permit:
+def _never_ends(known: Known) -> Permit:
     """A hanging transaction: a permitted unclean election truncated its end marker and kept its beginning
     (KAFKA-20716)."""
-    del tier
 
     def permitted(finding: Finding) -> Permitted | None:
         began = finding.offset_first or 0
-        for election in permitted_elections(case):
-            place = (election.topic, election.partition)
-            if place == (finding.topic, finding.partition) and began < election.log_end:
-                topic, partition = place
+        for election in permitted_elections(known.case):
+            topic, partition = election.change.topic, election.change.partition
+            if (topic, partition) == (finding.topic, finding.partition) and began < election.log_end:
                 why = (
-                    f"unclean election of {topic}/{partition} in epoch {election.epoch}, which the contract permits: "
-                    f"its log ended at {election.log_end}, before the transaction's end marker; end it with "
-                    f"kafka-transactions.sh abort --topic {topic} --partition {partition} --start-offset {began} "
-                    "(KIP-664)"
+                    f"{election.named}: its log ended at {election.log_end}, before the transaction's end marker; "
+                    f"end it with kafka-transactions.sh abort --topic {topic} --partition {partition} "
+                    f"--start-offset {began} (KIP-664)"
                 )
-                return Permitted(why, election.evidence)
+                return Permitted(why, election.change.evidence)
         return None
 
     return permitted

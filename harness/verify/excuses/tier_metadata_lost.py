@@ -18,15 +18,25 @@ from harness.model.excuse import TIER_METADATA_LOST
 from harness.model.finding import Finding, Kind
 from harness.verify.checks.read_from import ReadFrom
 from harness.verify.checks.tier.seam import OBJECTS, uncovered
-from harness.verify.checks.tier.state import STARTED, Partition, StoredObject, Tier, last_look, lineage_of, tiers_of
-from harness.verify.checks.tier.unreadable import Unreadable, covering
+from harness.verify.checks.tier.state import (
+    STARTED,
+    TIERS,
+    Partition,
+    StoredObject,
+    Tier,
+    last_look,
+    lineage_of,
+    tiers_of,
+)
 from harness.verify.engine.case import Case, Place
 from harness.verify.engine.elections import LeaderChange
+from harness.verify.engine.known import Known
 from harness.verify.engine.prepared import Prepared
 from harness.verify.excuse import Excuse, Permit, Permitted
 from harness.verify.excuses.clauses import Clause, clauses
 from harness.verify.excuses.config_history import in_force
 from harness.verify.excuses.unclean_elections import internal_elections
+from harness.verify.unreadable import Unreadable, covering
 
 _UNCLEAN: Final = "unclean.leader.election.enable"
 _RECORDS: Final = (Kind.LOST, Kind.VANISHED)
@@ -44,15 +54,15 @@ def _by_tables(given: Prepared) -> list[Clause]:
 
 
 def _clauses(number: int, case: Case, tier: Tier) -> Iterator[Clause]:
-    for span in orphaned(case, tier):
+    for span in _orphaned(case, tier):
         at = partial(clauses, number, topic=span.place[0], partition=span.place[2], offsets=(span.low, span.high))
         yield from at(_RECORDS, span.why, evidence=span.evidence, acked_ns=(0, span.until_ns))
         yield from at([Kind.SKIPPED_READ], span.why, evidence=span.evidence, reason=ReadFrom.DENIED)
 
 
-def _gaps(case: Case, tier: Tier) -> Permit:
+def _gaps(known: Known) -> Permit:
     """A gap that consists only of orphaned offsets."""
-    spans = list(orphaned(case, tier))
+    spans = list(_unreadable(known))
 
     def permitted(finding: Finding) -> Permitted | None:
         place = finding.topic, finding.topic_id, finding.partition
@@ -65,7 +75,11 @@ def _gaps(case: Case, tier: Tier) -> Permit:
     return permitted
 
 
-def orphaned(case: Case, tier: Tier) -> Iterator[Unreadable]:
+def _unreadable(known: Known) -> Iterator[Unreadable]:
+    return _orphaned(known.case, known.of(TIERS))
+
+
+def _orphaned(case: Case, tier: Tier) -> Iterator[Unreadable]:
     """Orphaned offsets that the evidence shows, as far as the contract permits them.
 
     A step saw them in the tier before the election, and not while the elected replica was in sync, which would know
@@ -157,6 +171,6 @@ EXCUSES: Final = (
         kinds=(*_RECORDS, Kind.SKIPPED_READ, Kind.TIER_GAP),
         by_tables=_by_tables,
         of_findings=_gaps,
-        unreadable=orphaned,
+        unreadable=_unreadable,
     ),
 )

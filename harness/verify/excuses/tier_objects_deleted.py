@@ -16,13 +16,14 @@ from harness.model.documents.steps import ObjectsDeleted, Step
 from harness.model.excuse import TIER_OBJECTS_DELETED
 from harness.model.finding import Finding, Kind
 from harness.verify.checks.tier.seam import missing_objects, uncovered
-from harness.verify.checks.tier.state import Partition, Segment, Tier, last_look, lineage_of, tiers_of
-from harness.verify.checks.tier.unreadable import Unreadable
+from harness.verify.checks.tier.state import TIERS, Partition, Segment, Tier, last_look, lineage_of, tiers_of
 from harness.verify.engine.case import Case
+from harness.verify.engine.known import Known
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import PLACE, Values, frame
 from harness.verify.excuse import Excuse, Permit, Permitted, of_event
 from harness.verify.excuses.clauses import Clause, clauses
+from harness.verify.unreadable import Unreadable
 
 _RECORDS: Final = (Kind.LOST, Kind.VANISHED)
 _FAILED: Final = "UNKNOWN_SERVER_ERROR"
@@ -36,7 +37,7 @@ def _by_tables(given: Prepared) -> list[Clause]:
     return [
         row
         for n, case in enumerate(given.cases)
-        for span in deleted(case, tiers[n])
+        for span in _deleted(case, tiers[n])
         for row in clauses(
             n,
             _RECORDS,
@@ -50,8 +51,9 @@ def _by_tables(given: Prepared) -> list[Clause]:
     ]
 
 
-def _absences(case: Case, tier: Tier) -> Permit:
+def _absences(known: Known) -> Permit:
     """A finding about the seam that only reports such an object as missing."""
+    case, tier = known.case, known.of(TIERS)
     deletions = {(e.topic, e.partition, e.base_offset, e.segment_id): (e, step) for e, step in _events(case)}
     missing = missing_objects(case, tier) if deletions else {}
 
@@ -80,7 +82,11 @@ def answerable(lookups: DataFrame, given: Prepared) -> DataFrame:
     return lookups.alias("asked").join(spans, [*same, within, failed], "left_anti")
 
 
-def deleted(case: Case, tier: Tier) -> Iterator[Unreadable]:
+def _unreadable(known: Known) -> Iterator[Unreadable]:
+    return _deleted(known.case, known.of(TIERS))
+
+
+def _deleted(case: Case, tier: Tier) -> Iterator[Unreadable]:
     """Deleted offset ranges that the evidence shows, as far as the contract knows them: below every local log start,
     just before the deletion and at the end, of copies without a log object, and in no other existing copy."""
     for event, step in _events(case):
@@ -95,7 +101,7 @@ def deleted(case: Case, tier: Tier) -> Iterator[Unreadable]:
 
 def _unanswerable_times(case: Case, tier: Tier) -> Iterator[Values]:
     """Place, and the limits of the times that have their first record in a deleted copy."""
-    for span in deleted(case, tier):
+    for span in _deleted(case, tier):
         finished = [s for s in tier.partitions[span.place].segments.values() if s.finished_ms is not None]
         times = [(s.base_offset or 0, s.max_timestamp_ms or 0) for s in finished]
         after_ms = max((newest_ms for base, newest_ms in times if base < span.low), default=-1)
@@ -147,6 +153,6 @@ EXCUSES: Final = (
         kinds=(*_RECORDS, Kind.TIER_OBJECT),
         by_tables=_by_tables,
         of_findings=_absences,
-        unreadable=deleted,
+        unreadable=_unreadable,
     ),
 )

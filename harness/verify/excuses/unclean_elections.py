@@ -8,11 +8,10 @@ one acknowledged was, too.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, TypedDict
 
-from harness.model.documents.steps import UncleanElection
-from harness.model.excuse import Evidence
+from harness.model.documents.steps import Step, UncleanElection
 from harness.model.finding import Kind
 from harness.verify.engine.case import NO_BROKER, Case
 from harness.verify.engine.elections import LeaderChange, internal_leader_changes, leader_changes
@@ -30,17 +29,16 @@ MOVED: Final = (Kind.WRONG_ACK_OFFSET,)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PermittedElection:
-    """An unclean election that the contract permits. log_end: what survived it. For the times see LeaderChange."""
+    """An unclean election that the contract permits. log_end: what survived it."""
 
-    topic: str
-    topic_id: str | None
-    partition: int
-    epoch: int
+    change: LeaderChange
     log_end: int
-    at_ns: int
-    sure_ns: int
-    late_ns: int
-    evidence: Evidence
+
+    @property
+    def named(self) -> str:
+        """The beginning of a sentence about what it permits."""
+        place = f"{self.change.topic}/{self.change.partition}"
+        return f"unclean election of {place} in epoch {self.change.leader_epoch}, which the contract permits"
 
 
 class _Place(TypedDict):
@@ -55,28 +53,25 @@ def permitted_elections(case: Case) -> Sequence[PermittedElection]:
 
 
 def _permitted_elections(case: Case) -> Sequence[PermittedElection]:
-    return tuple(one for one in _unclean(case) if unclean_permitted(case, one.topic, one.at_ns))
+    return tuple(one for one in _unclean(case) if unclean_permitted(case, one.change.topic, one.change.at_ns))
 
 
 def _clauses(number: int, case: Case) -> Iterator[Clause]:
     for election in permitted_elections(case):
-        yield from _of_election(number, election, (0, election.sure_ns))
+        yield from _of_election(number, election, (0, election.change.sure_ns))
 
 
 def _late(number: int, case: Case) -> Iterator[Clause]:
     for election in permitted_elections(case):
-        for acked_ns in late_times(case, election):
+        for acked_ns in late_times(case, election.change):
             yield from _of_election(number, election, acked_ns)
 
 
 def _of_election(number: int, election: PermittedElection, acked_ns: tuple[int, int]) -> Iterator[Clause]:
-    topic, partition, log_end = election.topic, election.partition, election.log_end
-    why = (
-        f"unclean election of {topic}/{partition} in epoch {election.epoch}, which the contract permits: "
-        f"the election may lose what was acknowledged before it at offset {log_end} and above"
-    )
-    place: _Place = {"topic": topic, "topic_id": election.topic_id, "partition": partition}
-    evidence = election.evidence
+    change, log_end = election.change, election.log_end
+    why = f"{election.named}: the election may lose what was acknowledged before it at offset {log_end} and above"
+    place: _Place = {"topic": change.topic, "topic_id": change.topic_id, "partition": change.partition}
+    evidence = change.evidence
     yield from clauses(number, REPLACED, why, evidence=evidence, **place, offsets=(log_end, None), acked_ns=acked_ns)
     yield from clauses(number, MOVED, why, evidence=evidence, **place, acked_ns=acked_ns)
 
@@ -89,24 +84,9 @@ def internal_elections(case: Case, topic: str) -> Iterator[LeaderChange]:
     if case.history is None or not case.history.whole:
         for event, step in case.events(UncleanElection):
             if event.topic == topic:
-                # The step begins while the partition has no leader, so no record is accepted until the election.
-                began_ns = min(event.at_ns, step.started_ns or event.at_ns)
-                yield LeaderChange(
-                    topic=topic,
-                    topic_id=None,
-                    partition=event.partition,
-                    old_leader=None,
-                    new_leader=NO_BROKER if event.leader is None else event.leader,
-                    leader_epoch=event.leader_epoch,
-                    clean=False,
-                    unclean=True,
-                    since_ns=began_ns,
-                    at_ns=began_ns,
-                    sure_ns=began_ns,
-                    late_ns=began_ns,
-                    in_sync_ns=0,
-                    evidence=of_event(event, step, event.at_ns),
-                )
+                change = _by_step(event, step)
+                # Whether it is permitted follows from the settings of that time, as what it may lose does.
+                yield replace(change, at_ns=change.sure_ns)
     yield from (change for change in internal_leader_changes(case, topic) if change.unclean and change.elected)
 
 
@@ -126,38 +106,38 @@ def _unclean(case: Case) -> Iterator[PermittedElection]:
             end = next((event.log_end for event in measured if _is_of(event, change)), None)
             end = _epoch_start(case, change) if end is None else end
             if end is not None:
-                yield PermittedElection(
-                    topic=change.topic,
-                    topic_id=change.topic_id,
-                    partition=change.partition,
-                    epoch=change.leader_epoch,
-                    log_end=end,
-                    at_ns=change.at_ns,
-                    sure_ns=change.sure_ns,
-                    late_ns=change.late_ns,
-                    evidence=change.evidence,
-                )
+                yield PermittedElection(change=change, log_end=end)
 
 
 def _by_steps(case: Case) -> Iterator[PermittedElection]:
     for event, step in case.events(UncleanElection):
-        topic, partition, epoch = event.topic, event.partition, event.leader_epoch
-        # The step begins while the partition has no leader: nothing is acknowledged between then and the election.
-        until_ns = min(event.at_ns, step.started_ns or event.at_ns)
         end = event.log_end
-        end = _start_of(lineages(case).get((topic, partition), []), epoch) if end is None else end
+        if end is None:
+            end = _start_of(lineages(case).get((event.topic, event.partition), []), event.leader_epoch)
         if end is not None:
-            yield PermittedElection(
-                topic=topic,
-                topic_id=None,
-                partition=partition,
-                epoch=epoch,
-                log_end=end,
-                at_ns=event.at_ns,
-                sure_ns=until_ns,
-                late_ns=until_ns,
-                evidence=of_event(event, step, event.at_ns),
-            )
+            yield PermittedElection(change=_by_step(event, step), log_end=end)
+
+
+def _by_step(event: UncleanElection, step: Step) -> LeaderChange:
+    """The election of a step. The step begins while the partition has no leader: nothing is acknowledged between then
+    and the election."""
+    began_ns = min(event.at_ns, step.started_ns or event.at_ns)
+    return LeaderChange(
+        topic=event.topic,
+        topic_id=None,
+        partition=event.partition,
+        old_leader=None,
+        new_leader=NO_BROKER if event.leader is None else event.leader,
+        leader_epoch=event.leader_epoch,
+        clean=False,
+        unclean=True,
+        since_ns=began_ns,
+        at_ns=event.at_ns,
+        sure_ns=began_ns,
+        late_ns=began_ns,
+        in_sync_ns=0,
+        evidence=of_event(event, step, event.at_ns),
+    )
 
 
 def _is_of(event: UncleanElection, change: LeaderChange) -> bool:

@@ -7,9 +7,14 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.documents.verdict_facts import VerdictFacts
 from harness.model.finding import Kind
 from harness.model.outcome import TxnOutcome
+from harness.verify.addition import Addition
+from harness.verify.checks.aborted_read.read_uncommitted import shown_undecided
 from harness.verify.engine.bucket_rows import Drill
+from harness.verify.engine.known import Known
+from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.rows import Reason, found
 from harness.verify.engine.tables import RECORD
 from harness.verify.promise import Check, Introduced, span
@@ -30,6 +35,11 @@ def aborted_read(drill: Drill) -> DataFrame:
     return found(shown, Kind.ABORTED_READ, AbortedRead.DRAIN, other="txn_id")
 
 
+def _shown(known: Known) -> Addition:
+    return Addition(facts=VerdictFacts(shown_undecided=known.of(UNDECIDED)))
+
+
+UNDECIDED: Final[OnDriver[dict[str, int]]] = OnDriver(name="shown_undecided", read=shown_undecided, none=dict)
 CHECK: Final = Check(
     promise="A read_committed reader receives no record of an aborted transaction.",
     kinds={
@@ -44,6 +54,8 @@ CHECK: Final = Check(
         (Kind.ABORTED_READ, AbortedRead.READER): "a read_committed reader received it, and its transaction was aborted",
     },
     queries={"aborted_read": aborted_read},
+    on_driver=(UNDECIDED,),
+    adds=_shown,
     planted=(
         "aborted_read_in_the_drain",
         "aborted_read_by_everybody",

@@ -10,14 +10,21 @@ from pyspark.sql import functions as F
 
 from harness.model.documents.cluster import Snapshot
 from harness.model.documents.steps import GroupDeleted
+from harness.model.documents.verdict_facts import VerdictFacts
+from harness.model.doubt_names import DoubtName
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
+from harness.model.verdict import Doubt
+from harness.verify.addition import Addition, Order
 from harness.verify.checks.commit_regressed import offset_loss
 from harness.verify.checks.commit_regressed.reasons import Reported
+from harness.verify.checks.commit_regressed.redelivered import missed, redelivered
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
+from harness.verify.engine.known import Known
+from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared, at_place
 from harness.verify.engine.rows import found
 from harness.verify.engine.runs import RecordRange
@@ -187,14 +194,14 @@ def _undecided(snapshot: Snapshot) -> set[str]:
     return {row.group for row in snapshot.groups if row.stable is False}
 
 
-def never_decided(case: Case) -> set[str]:
+def _never_decided(case: Case) -> set[str]:
     """Groups for which no snapshot after the start has a stable offset."""
     later = [s for s in case.cluster.snapshots if s.phase != "start"]
     reported = {row.group for s in later for row in s.groups}
     return {group for group in reported if all(group in _undecided(s) for s in later)}
 
 
-def asks_for_groups(case: Case) -> bool:
+def _asks_for_groups(case: Case) -> bool:
     """Whether the run asked for group offsets. This harness always does; for others, an empty list in every snapshot
     means no."""
     return case.manifest.by_harness or any(s.groups for s in case.cluster.snapshots)
@@ -243,6 +250,31 @@ def _last_commit(run: RecordRange) -> str:
     return "no commit was acknowledged" if last is None else f"its last acknowledged commit was {last}"
 
 
+def _groups(known: Known) -> Addition:
+    facts = VerdictFacts(
+        redelivered=known.of(REDELIVERED), missed=known.of(MISSED), stopped=offset_loss.stopped(known.case)
+    )
+    return Addition(doubts=[*_not_reported(known)], facts=facts)
+
+
+def _not_reported(known: Known) -> Iterator[Doubt]:
+    """Doubts about groups with offsets that no coordinator reported after healing."""
+    case, committed = known.case, known.counts.commits
+    if case.last_snapshot is None:
+        return
+    if committed and not _asks_for_groups(case):
+        yield Doubt(
+            DoubtName.NO_GROUP_OFFSETS,
+            "groups committed offsets, and the coordinators were not asked for them after healing",
+        )
+    for group in sorted(_never_decided(case) & committed.keys()):
+        yield Doubt(
+            DoubtName.NO_GROUP_OFFSETS, f"no coordinator reported stable offsets of group {group} after healing"
+        )
+
+
+REDELIVERED: Final[OnDriver[dict[str, int]]] = OnDriver(name="redelivered", read=redelivered, none=dict)
+MISSED: Final[OnDriver[dict[str, int]]] = OnDriver(name="missed", read=missed, none=dict)
 CHECK: Final = Check(
     promise="The offset of a group is that of its last acknowledged commit.",
     kinds={Kind.COMMIT_REGRESSED: Introduced(promise="an acknowledged commit stays until a later commit replaces it")},
@@ -258,6 +290,9 @@ CHECK: Final = Check(
         ),
     },
     queries={"commit_regressed": commit_regressed},
+    on_driver=(REDELIVERED, MISSED),
+    adds=_groups,
+    order=Order(doubts=45),
     excuses=offset_loss.EXCUSES,
     planted=(
         "commit_regressed_by_one",

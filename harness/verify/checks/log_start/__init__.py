@@ -17,14 +17,20 @@ from pyspark.sql import functions as F
 
 from harness.model.documents.cluster import Snapshot
 from harness.model.documents.steps import LogStartSeen, RecordsDeleted, TierLeft
+from harness.model.documents.verdict_facts import VerdictFacts
+from harness.model.doubt_names import DoubtName
 from harness.model.finding import Finding, Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
-from harness.verify.checks.log_start.delete_records import deleted_records_returned
+from harness.model.verdict import Doubt
+from harness.verify.addition import Addition, Order
+from harness.verify.checks.log_start.delete_records import deleted_records_returned, returned, returned_by_design
+from harness.verify.checks.log_start.deleted import BELOW, below_at_the_end, deleted_by
 from harness.verify.checks.tier.retention import Kept, kept_in_tier
 from harness.verify.checks.tier.state import Tier
 from harness.verify.engine.case import Case, Place
 from harness.verify.engine.kept import kept
+from harness.verify.engine.known import Known
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import UNJUDGED, Reason, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, Values, frame, is_drain
@@ -233,9 +239,28 @@ def _deleted_to(case: Case, topic: str, partition: int, at_ns: int) -> int:
     )
 
 
-def of_documents(case: Case) -> list[Finding]:
-    """Findings that documents alone show: log starts above the log, and deleted records that are there again."""
-    return [*_beyond_the_log(case), *deleted_records_returned(case)] if case.complete else []
+def _of_documents(known: Known) -> Addition:
+    """Findings: log starts above the log, and deleted records that are there again."""
+    case = known.case
+    return Addition(
+        findings=[*_beyond_the_log(case), *deleted_records_returned(case)] if case.complete else [],
+        doubts=[*_not_judged(known)],
+        notes=returned_by_design(case),
+        facts=VerdictFacts(
+            deleted=below_at_the_end(case),
+            deleted_by=deleted_by(known),
+            returned=returned(case),
+        ),
+    )
+
+
+def _not_judged(known: Known) -> Iterator[Doubt]:
+    for run in known.runs:
+        if run.kind == UNJUDGED:
+            start = run.other_last
+            lacks = "the evidence lacks the batch sizes, or the log start before the run"
+            text = f"the log of {run.topic}/{run.partition} starts at {start}; {lacks}, so it may be wrong"
+            yield Doubt(DoubtName.UNJUDGED, text)
 
 
 def _beyond_the_log(case: Case) -> Iterator[Finding]:
@@ -270,6 +295,9 @@ CHECK: Final = Check(
         ),
     },
     queries={"log_start": log_start},
+    on_driver=(BELOW,),
+    adds=_of_documents,
+    order=Order(findings=20, doubts=25, notes=15),
     planted=(
         "log_start_raised",
         "log_start_raised_on_one_replica",

@@ -8,11 +8,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.contract.contract import MIN_INSYNC
+from harness.model.doubt_names import DoubtName
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
+from harness.model.verdict import Doubt
+from harness.verify.addition import Addition, Order
 from harness.verify.checks.lost import acks
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.kept import kept
+from harness.verify.engine.known import Known
 from harness.verify.engine.prepared import Prepared, at_place
 from harness.verify.engine.rows import NOT_READ, Reason, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, frame
@@ -124,6 +128,18 @@ def _acks_keep(settings: Settings) -> str:
     return f"acks={acks}{in_sync}{clean} keeps every acknowledged record{unless}"
 
 
+def _unlimited(known: Known) -> Addition:
+    """Doubts about partitions where the losses that acks=1 permits have no known limit."""
+    lacks = "no replica reported the leader epochs of"
+    places = acks.without_lineage(known.case) if known.case.last_snapshot is not None else []
+    return Addition(
+        doubts=[
+            Doubt(DoubtName.NO_LINEAGE, f"{lacks} {topic}/{partition}, so what acks=1 may lose there is unknown")
+            for topic, partition in places
+        ]
+    )
+
+
 CHECK: Final = Check(
     promise="A record that was acknowledged as its contract requires is in the log after healing.",
     kinds={Kind.LOST: Introduced(promise=_acks_keep, rank=70)},
@@ -140,7 +156,10 @@ CHECK: Final = Check(
         ),
         (Kind.LOST, Lost.BEYOND_EVERY_LOG): "the log of every replica ends at or below its offset",
     },
+    no_findings=frozenset({Lost.NOT_READ}),
     queries={"lost": lost, "beyond_every_log": beyond_every_log},
+    adds=_unlimited,
+    order=Order(doubts=60),
     excuses=acks.EXCUSES,
     planted=(
         "lost_newest_of_a_key",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,12 +10,16 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.contract.contract import SENTINEL
+from harness.model.doubt_names import DoubtName
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
+from harness.model.verdict import Doubt
+from harness.verify.addition import Addition, Order
 from harness.verify.checks.processed import processor_died
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
+from harness.verify.engine.known import Known
 from harness.verify.engine.prepared import Prepared, at_place, is_own_client
 from harness.verify.engine.rows import UNPROCESSED, ByApplication, found, place_of, union, with_place
 from harness.verify.engine.runs import RecordRange
@@ -161,6 +166,20 @@ def _made_in(run: RecordRange) -> str:
     return place_of(run.reason)
 
 
+def _unfinished(known: Known) -> Addition:
+    """Doubts about input that was not processed yet when the run ended."""
+    left: Counter[tuple[str, str]] = Counter()
+    for run in known.runs:
+        if run.kind == UNPROCESSED:
+            left[run.reader or "", f"{run.topic}/{run.partition}"] += run.fate_records
+    return Addition(
+        doubts=[
+            Doubt(DoubtName.UNPROCESSED, f"{by} had not yet processed {records} records of {place} when the run ended")
+            for (by, place), records in left.items()
+        ]
+    )
+
+
 CHECK: Final = Check(
     promise="An application that commits its offsets in the transactions of its output processes each input once.",
     breaks="an application that commits offsets in its transactions processes each input once (KIP-98, KIP-447)",
@@ -182,5 +201,17 @@ CHECK: Final = Check(
         (Kind.SKIPPED_READ, ByApplication.PROCESSED): "the group committed past it, and no output of it is visible",
     },
     queries={"processed": processed},
+    adds=_unfinished,
+    order=Order(doubts=25),
     excuses=processor_died.EXCUSES,
+    planted=(
+        "duplicated_by_an_application",
+        "near_duplicated_by_an_application_that_aborted",
+        "skipped_read_by_an_application",
+        "near_skipped_read_by_an_application_that_aborted",
+        "reordered_by_an_application",
+        "near_reordered_by_an_application_of_another_client",
+        "torn_transaction_by_an_application",
+        "near_torn_transaction_by_an_application_with_all_outputs",
+    ),
 )

@@ -11,8 +11,9 @@ from harness.model.excuse import Evidence
 from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from harness.verify.engine.case import Case
-from harness.verify.excuse import Excuse, of_event, of_fact
+from harness.verify.excuse import Excuse, of_fact
 from harness.verify.excuses.clauses import Clause, clauses
+from harness.verify.excuses.client_deaths import of_death
 
 # Findings that a processor may cause, by when it commits; and by that and the moment at which it was killed.
 _OF_COMMITS: Final = {"after": Kind.DUPLICATED, "before": Kind.SKIPPED_READ}
@@ -47,16 +48,8 @@ def _died(number: int, case: Case) -> Iterator[Clause]:
         for processor in case.contract.processors.values():
             kind = _OF_DEATHS.get((processor.commits, event.at)) if processor.group == event.group else None
             if kind is not None:
-                yield from clauses(
-                    number,
-                    [kind],
-                    f"{processor.processor} commits {processor.commits} it writes, and died in between",
-                    evidence=of_event(event, step, event.at_ns),
-                    topic=event.topic,
-                    partition=event.partition,
-                    reader=processor.processor,
-                    offsets=(event.from_offset, event.before_offset),
-                )
+                why = f"{processor.processor} commits {processor.commits} it writes, and died in between"
+                yield from of_death(number, kind, event, step, reader=processor.processor, why=why)
 
 
 EXCUSES: Final = (

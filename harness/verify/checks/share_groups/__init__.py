@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
@@ -9,14 +10,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.contract.contract import SENTINEL
+from harness.model.doubt_names import DoubtName
 from harness.model.facts import FactKind, Stop
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
+from harness.model.verdict import Doubt
+from harness.verify.addition import Addition, Order
 from harness.verify.checks.share_groups import archived
 from harness.verify.checks.share_groups.reasons import Shared
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
+from harness.verify.engine.known import Known
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import UNSHARED, found, union
 from harness.verify.engine.steps import only
@@ -153,7 +158,24 @@ def _lost_deliveries(case: Case) -> int:
     return times
 
 
-def undrained(case: Case) -> Iterator[str]:
+def _unfinished(known: Known) -> Addition:
+    return Addition(
+        doubts=[*_unaccepted(known), *(Doubt(DoubtName.SHARE_UNDRAINED, text) for text in _undrained(known.case))]
+    )
+
+
+def _unaccepted(known: Known) -> Iterator[Doubt]:
+    left: Counter[tuple[str, str]] = Counter()
+    for run in known.runs:
+        if run.kind == UNSHARED:
+            left[run.reader or "", f"{run.topic}/{run.partition}"] += run.fate_records
+    for (group, place), records in left.items():
+        text = f"share group {group} accepted none of {records} records of {place}"
+        archived = "it may have archived them: a delivery whose response was lost counts towards the limit, too"
+        yield Doubt(DoubtName.UNSHARED, f"{text}; {archived}")
+
+
+def _undrained(case: Case) -> Iterator[str]:
     """Partitions that a share group had not finished when it ended, as sentences; nothing was due there yet."""
     stands = {(r.group, r.topic, r.partition): r for r in case.cluster.share_groups or ()}
     last = case.last_snapshot
@@ -186,6 +208,8 @@ CHECK: Final = Check(
         ),
     },
     queries={"share_groups": share_groups},
+    adds=_unfinished,
+    order=Order(doubts=25),
     excuses=archived.EXCUSES,
     planted=(
         "never_delivered",

@@ -8,10 +8,9 @@ from typing import Final
 from harness.model.documents.steps import ReaderDied
 from harness.model.finding import Kind
 from harness.verify.engine.case import Case
-from harness.verify.excuse import Excuse, of_event
-from harness.verify.excuses.clauses import Clause, clauses
-
-_KINDS: Final = (Kind.SKIPPED_READ,)
+from harness.verify.excuse import Excuse
+from harness.verify.excuses.clauses import Clause
+from harness.verify.excuses.client_deaths import of_death
 
 
 def _clauses(number: int, case: Case) -> Iterator[Clause]:
@@ -19,23 +18,14 @@ def _clauses(number: int, case: Case) -> Iterator[Clause]:
         for reader in case.contract.readers.values():
             if reader.group == event.group and reader.at_most_once:
                 why = f"skipped by the application: {reader.reader} commits before it processes, and died in between"
-                yield from clauses(
-                    number,
-                    _KINDS,
-                    why,
-                    evidence=of_event(event, step, event.at_ns),
-                    topic=event.topic,
-                    partition=event.partition,
-                    reader=reader.reader,
-                    offsets=(event.from_offset, event.before_offset),
-                )
+                yield from of_death(number, Kind.SKIPPED_READ, event, step, reader=reader.reader, why=why)
 
 
 EXCUSES: Final = (
     Excuse(
         name="reader_died",
         permits="An application that commits before it processes died in between.",
-        kinds=_KINDS,
+        kinds=(Kind.SKIPPED_READ,),
         clauses=_clauses,
     ),
 )

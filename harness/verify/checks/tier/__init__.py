@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from harness.model.finding import Kind
+from harness.verify.checks.tier.seam import judged
+from harness.verify.checks.tier.state import TIERS
 from harness.verify.promise import Check, Introduced
 
 CHECK: Final = Check(
@@ -18,6 +20,8 @@ CHECK: Final = Check(
         ),
         Kind.TIER_STATE: Introduced(promise="a remote copy is started, finished and deleted, in this order (KIP-405)"),
     },
+    on_driver=(TIERS,),
+    adds=judged,
     planted=(
         "tier_gap_never_copied",
         "tier_gap_never_finished",

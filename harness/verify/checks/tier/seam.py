@@ -8,7 +8,7 @@ nothing of the log that came after it.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
@@ -16,11 +16,14 @@ from harness.model.documents.steps import ClockSet
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
+from harness.verify.addition import Addition
+from harness.verify.checks.tier.retention import ever_copied
 from harness.verify.checks.tier.state import (
     DELETED,
     DELETING,
     FINISHED,
     STARTED,
+    TIERS,
     Lineage,
     Partition,
     Segment,
@@ -32,8 +35,11 @@ from harness.verify.checks.tier.state import (
     rows_of_look,
 )
 from harness.verify.engine.case import NO_BROKER, Case, Place
+from harness.verify.engine.known import Known
+from harness.verify.engine.runs import RecordRange
 from harness.verify.sentences import promise
 
+_GONE: Final = (Kind.LOST, Kind.LOG_START)
 LISTED_MAX: Final = 50  # of a kind and partition
 EARLIER_LOOKS: Final = ("loaded", "healed")
 # Delay of answers after a look began, and difference between the clocks of one machine.
@@ -51,21 +57,13 @@ _NEXT: Final[Mapping[str | None, frozenset[str]]] = {
 }
 
 
-@dataclass(slots=True)
-class Seam:
-    """The result for one case."""
-
-    findings: list[Finding] = field(default_factory=list)
-    doubts: list[Doubt] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
-def judged(case: Case, tier: Tier) -> Seam:
-    """The findings, doubts and notes of one case; nothing when no topic is tiered or the run did not finish."""
-    out = Seam()
+def judged(known: Known) -> Addition:
+    """Findings, doubts and notes, if a topic is tiered and the run finished; and whether missing records had been in
+    the tier."""
+    case, tier = known.case, known.of(TIERS)
     names = _tiered_topics(case)
-    if names:
-        out.doubts += [*_not_read(names, tier), *_replicas_not_seen(case, names, tier)]
+    findings: list[Finding] = []
+    notes: list[str] = []
     for one in _judged_partitions(case, tier):
         for found in (
             one.gaps(),
@@ -74,9 +72,20 @@ def judged(case: Case, tier: Tier) -> Seam:
             one.contradictions(),
             one.states(),
         ):
-            out.findings += one.listed(found)
-        out.notes += one.leaks()
-    return out
+            findings += one.listed(found)
+        notes += one.leaks()
+    doubts = [*_not_read(names, tier), *_replicas_not_seen(case, names, tier)] if names else []
+    details = {run: words for run in known.reported if (words := _in_tier(run, case, tier))}
+    return Addition(findings=findings, doubts=doubts, notes=notes, details=details)
+
+
+def _in_tier(run: RecordRange, case: Case, tier: Tier) -> str:
+    """For missing records of a tiered topic: whether they had been copied."""
+    topic, place = case.contract.topics.get(run.topic), (run.topic, run.topic_id, run.partition)
+    first, last = run.offset_first, run.offset_last
+    if run.kind not in _GONE or topic is None or not topic.tiered or first is None or last is None:
+        return ""
+    return ever_copied(tier.partitions[place], first, last)
 
 
 def missing_objects(case: Case, tier: Tier) -> dict[Finding, Segment]:

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 
 from harness.model.errors import BadEvidence
 from harness.verify.engine.case import Place
+from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import UNBOUNDED
 
@@ -174,6 +175,13 @@ def tiers_of(given: Prepared) -> list[Tier]:
     for replica in _rows(given.tier_replicas, ReplicaLook):
         tiers[replica.bundle].partitions[_place(replica)].replicas.append(replica)
     return tiers
+
+
+def _of_inputs(tiers: list[Tier]) -> list[Tier]:
+    return tiers
+
+
+TIERS: Final = OnDriver(name="tier", read=_of_inputs, none=Tier)
 
 
 def lineage_of(text: str | None) -> Lineage:
