@@ -49,7 +49,7 @@ class Common(TypedDict):
 
 
 class Chosen(TypedDict, total=False):
-    """What to play, see `GateOptions`."""
+    """The scenarios to play, see `GateOptions`."""
 
     only: tuple[str, ...]
     scenarios: tuple[Path, ...]

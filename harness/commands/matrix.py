@@ -17,7 +17,7 @@ from harness.commands import gate
 from harness.commands.matrix_settings import OF_LATE_READERS, OF_OFFSETS, OF_RESETS, row_of, settings_at, settings_of
 from harness.commands.options import GateOptions, GateResult
 from harness.evidence import Bundle
-from harness.evidence.matrix import MatrixCell, PlayedMatrix, write_matrix
+from harness.evidence.matrix import MATRIX_VERSION, MatrixCell, PlayedMatrix, write_matrix
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.contract.effects import Effect, Event, Promise, reported
 from harness.model.contract.promises import promises
@@ -137,6 +137,7 @@ def played_now(result: GateResult, cells: Sequence[Cell]) -> PlayedMatrix:
     """The matrix of a run that has just ended."""
     summary = result.summary
     return PlayedMatrix(
+        format_version=MATRIX_VERSION,
         release=str(summary.release.version),
         day=f"{datetime.now(UTC):%Y-%m-%d}",
         seed=summary.seed,

@@ -44,7 +44,7 @@ def plain(record: Record) -> dict[str, object]:
 
 
 def _keys(record: Record) -> dict[str, object]:
-    """What is written of a record, with its members as they are."""
+    """The written fields of a record by their keys. Records in it are left as they are."""
     config, written = record.__struct_config__, record.written
     keys = zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True)
     tag = {} if config.tag_field is None else {config.tag_field: config.tag}

@@ -65,7 +65,7 @@ class PlayedMatrix(MatrixRun, frozen=True, kw_only=True):
 
     if_said: ClassVar[Collection[str]] = ("only", "also")
 
-    format_version: Annotated[int, meaning("the version of this document")] = MATRIX_VERSION
+    format_version: Annotated[int, meaning("the version of this document")]
     cells: Annotated[tuple[MatrixCell, ...], meaning("configurations at events")]
     also: Annotated[tuple[MatrixRun, ...], meaning("later runs, whose cells replace those of this run")] = ()
 

@@ -19,7 +19,7 @@ _BATCH_ROWS: Final = 1 << 16
 
 
 class _Statistics(Protocol):
-    """What a part itself reports of a column in one of its groups of rows."""
+    """The statistics that a part has of a column, for one of its groups of rows."""
 
     has_null_count: bool
     null_count: int

@@ -1,4 +1,4 @@
-"""What is known of a step while the steps run."""
+"""The log of a step: all that is known of it while the steps run."""
 
 from __future__ import annotations
 

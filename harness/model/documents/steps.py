@@ -337,7 +337,7 @@ class Step(Record, frozen=True, kw_only=True):
     effect: Annotated[Effect | None, meaning("the proof of its effect; null = none")] = None
     error: Annotated[str | None, meaning("why it failed")] = None
     args: Annotated[object, meaning("its arguments; not judged")] = None
-    resolved: Annotated[object, meaning("what it chose, for example nodes; not judged")] = None
+    resolved: Annotated[object, meaning("its choices, for example nodes; not judged")] = None
 
 
 Steps = tuple[Step, ...]

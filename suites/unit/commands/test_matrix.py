@@ -15,7 +15,7 @@ from harness.commands.matrix import Cell, played_now
 from harness.commands.options import GateResult
 from harness.evidence.documents import plain
 from harness.evidence.gate import GateSummary, ScenarioResult
-from harness.evidence.matrix import PlayedMatrix, write_matrix
+from harness.evidence.matrix import MATRIX_VERSION, PlayedMatrix, write_matrix
 from harness.model.contract.effects import Effect
 from harness.model.contract.promises import EVENTS
 from harness.model.documents.manifest import NamedRelease
@@ -48,7 +48,7 @@ UNTOLD = COLUMNS["contract_tier_metadata_unclean"]
 DELETED = COLUMNS["contract_tier_deleted"]
 OPEN_S = 20.0
 RELEASE = "4.3.1"
-PLAYED = PlayedMatrix(release="4.3.1", day="2026-01-31", seed=5, cells=())
+PLAYED = PlayedMatrix(format_version=MATRIX_VERSION, release="4.3.1", day="2026-01-31", seed=5, cells=())
 
 
 def lost(topic: str, count: int, kind: Kind = Kind.LOST) -> Finding:
