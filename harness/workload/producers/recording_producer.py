@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Final, TypedDict, cast
 
 import confluent_kafka
-import msgspec
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message
 
@@ -26,6 +25,7 @@ from harness.workload.producers.delivery_reports import Times, offsets_of, only_
 from harness.workload.producers.outcomes import NO_REPORT, outcome_of_send
 from harness.workload.producers.produce_arguments import Record
 from harness.workload.producers.streams import NO_TXN, Identity, Numbers, Reservations, Stream
+from harness.workload.producers.transmissions import transmitted
 from harness.workload.records.keys import Keys
 from harness.workload.records.payload import NULL, SELF, WHOLE, Int8s, Int64s, Payloads, headers_of, heads_of
 from harness.workload.records.value_shapes import Forms
@@ -385,21 +385,15 @@ class RecordingProducer:
     def _statistics_of(self, incarnation: int) -> Callable[[str], None]:
         def take(text: str) -> None:
             self.context.access.note(producer_name(self.spec.name), text)
-            sent = msgspec.json.decode(text, type=_Statistics)
-            self.context.meters.retried(f"{self.spec.name}/{incarnation}", self._sent_again(sent))
+            self.context.meters.retried(f"{self.spec.name}/{incarnation}", self._sent_again(transmitted(text)))
 
         return take
 
-    def _sent_again(self, statistics: _Statistics) -> int:
+    def _sent_again(self, sent: Mapping[Place, int]) -> int:
         """Transmissions minus queued records: a lower bound of retries, since some records may never have been sent.
 
         librdkafka's own `txretries` does not count produce requests: their records return to the partition's queue.
         """
-        sent = {
-            (topic, int(partition)): of_partition.txmsgs
-            for topic, of_topic in statistics.topics.items()
-            for partition, of_partition in of_topic.partitions.items()
-        }
         return sum(max(0, sent.get(place, 0) - stream.next_seq) for place, stream in list(self._streams.items()))
 
     def _identity(self) -> Identity:
@@ -417,24 +411,6 @@ class _Timestamp(TypedDict, total=False):
     """An argument of `produce`; without it the client takes the time of the call."""
 
     timestamp: int
-
-
-class _OfPartition(msgspec.Struct):
-    """Statistics of one partition."""
-
-    txmsgs: int  # records in produce requests
-
-
-class _OfTopic(msgspec.Struct):
-    """Statistics of one topic."""
-
-    partitions: dict[str, _OfPartition]
-
-
-class _Statistics(msgspec.Struct):
-    """The statistics of librdkafka, as far as they are needed."""
-
-    topics: dict[str, _OfTopic]
 
 
 def client_error(failure: KafkaException | SystemError) -> KafkaError | None:
