@@ -1,6 +1,6 @@
 """Groups the matrix for its readers: by event, each configuration next to the nearest one with another result.
 
-`shown` turns the content of contracts.json into what terminal, Markdown and page show.
+`shown` turns a played matrix into what terminal, Markdown and page show.
 """
 
 from __future__ import annotations
@@ -8,13 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from harness.evidence.gate import backends_and_duration
+from harness.evidence.matrix import MatrixCell, MatrixRun, PlayedMatrix
 from harness.model.contract.effects import Effect, reported
 from harness.model.contract.promises import EVENTS
-
-Cell = Mapping[str, Any]
 
 # The meaning of each effect for the user of such settings, the worst first. Effect.KEPT costs nothing.
 COSTS: Final[Mapping[Effect, str]] = {
@@ -41,7 +40,7 @@ class Row:
     configuration with another result does not have. look: see `look`.
     """
 
-    cell: Cell
+    cell: MatrixCell
     own: tuple[str, ...]
     decisive: frozenset[str]
     promised: str
@@ -99,32 +98,32 @@ class Shown:
         return "; ".join(parts)
 
 
-def shown(matrix: Mapping[str, Any]) -> Shown:
-    """Groups the content of a contracts.json."""
-    cells: Sequence[Cell] = matrix["cells"]
-    happens = {cell["event"]: cell.get("happens", cell["event"]) for cell in cells}
+def shown(matrix: PlayedMatrix) -> Shown:
+    """Groups the cells of a matrix."""
+    cells = matrix.cells
+    happens = {cell.event: cell.happens or cell.event for cell in cells}
     happens |= {event.name: event.happens for event in EVENTS if event.name in happens}
     order = [event.name for event in EVENTS if event.name in happens]
     order += [name for name in happens if name not in order]
-    groups = tuple(_group(name, happens[name], [c for c in cells if c["event"] == name]) for name in order)
+    groups = tuple(_group(name, happens[name], [c for c in cells if c.event == name]) for name in order)
     every = [(group, row) for group in groups for row in group.rows]
     return Shown(
-        release=matrix["release"],
-        heads=tuple(_head(run) for run in (matrix, *matrix.get("also", ()))),
+        release=matrix.release,
+        heads=tuple(_head(run) for run in (matrix, *matrix.also)),
         count=len(cells),
-        held=sum(cell["holds"] for cell in cells),
+        held=sum(cell.holds for cell in cells),
         odd=tuple((group, row) for group, row in every if row.look == "odd"),
-        not_played=sum(cell["status"] is None for cell in cells),
+        not_played=sum(cell.status is None for cell in cells),
         costs=_costs(every),
         groups=groups,
     )
 
 
-def look(cell: Cell) -> str:
+def look(cell: MatrixCell) -> str:
     """The style class of a cell: `off` = not played, `odd` = not as promised, else by its worst effect."""
-    if cell["status"] is None:
+    if cell.status is None:
         return "off"
-    if not cell["holds"]:
+    if not cell.holds:
         return "odd"
     worst = worst_of(cell)
     if worst in (Effect.LOST, Effect.SKIPPED):
@@ -134,9 +133,9 @@ def look(cell: Cell) -> str:
     return "kept" if worst is Effect.KEPT else "twice"
 
 
-def worst_of(cell: Cell) -> Effect:
+def worst_of(cell: MatrixCell) -> Effect:
     """The worst effect that was observed."""
-    return next((effect for effect in Effect if effect.value in cell["seen"]), Effect.KEPT)
+    return next((effect for effect in Effect if effect in cell.seen), Effect.KEPT)
 
 
 def settings_of(configuration: str) -> tuple[str, ...]:
@@ -144,15 +143,15 @@ def settings_of(configuration: str) -> tuple[str, ...]:
     return tuple(_SPLIT.split(configuration))
 
 
-def _head(run: Mapping[str, Any]) -> tuple[str, str]:
-    only = f" --only {','.join(run['only'])}" if run.get("only") else ""
-    command = f"durability contracts --kafka {run['release']}{only} --seed {run['seed']}"
-    ran = backends_and_duration(run.get("backends") or (), run.get("took_s"))
-    return f"Kafka {run['release']}, played on {run['day']}{f'{ran},' if ran else ''} by", command
+def _head(run: MatrixRun) -> tuple[str, str]:
+    only = f" --only {','.join(run.only)}" if run.only else ""
+    command = f"durability contracts --kafka {run.release}{only} --seed {run.seed}"
+    ran = backends_and_duration(run.backends, run.took_s)
+    return f"Kafka {run.release}, played on {run.day}{f'{ran},' if ran else ''} by", command
 
 
-def _group(name: str, happens: str, cells: Sequence[Cell]) -> Group:
-    each = [settings_of(cell["configuration"]) for cell in cells]
+def _group(name: str, happens: str, cells: Sequence[MatrixCell]) -> Group:
+    each = [settings_of(cell.configuration) for cell in cells]
     # With a single configuration, or with identical ones, no setting is left out as common.
     every = set.intersection(*map(set, each)) if len(set(each)) > 1 else set()
     common = tuple(one for one in each[0] if one in every)
@@ -167,26 +166,25 @@ def _by_cost(row: Row) -> tuple[bool, int]:
     return row.look != "odd", list(Effect).index(worst_of(row.cell))
 
 
-def _row(cell: Cell, own: tuple[str, ...], cells: Sequence[Cell]) -> Row:
-    exactly = cell.get("exactly")
-    promised = ", ".join(cell["promised"])
+def _row(cell: MatrixCell, own: tuple[str, ...], cells: Sequence[MatrixCell]) -> Row:
+    promised = ", ".join(cell.promised)
     return Row(
         cell=cell,
         own=own,
-        decisive=_decisive(cell, own, [c for c in cells if c["status"]]),
-        promised=promised if exactly is None else f"{exactly:,} {promised}",
-        seen="not played" if cell["status"] is None else reported(cell["seen"], cell["without_acks_s"]),
+        decisive=_decisive(cell, own, [c for c in cells if c.status]),
+        promised=promised if cell.exactly is None else f"{cell.exactly:,} {promised}",
+        seen="not played" if cell.status is None else reported(cell.seen, cell.without_acks_s),
         look=look(cell),
     )
 
 
-def _decisive(cell: Cell, own: Sequence[str], played: Sequence[Cell]) -> frozenset[str]:
+def _decisive(cell: MatrixCell, own: Sequence[str], played: Sequence[MatrixCell]) -> frozenset[str]:
     """The own settings that explain the result: without those that had the same result with the other value."""
     nearest = _nearest(cell, [c for c in played if worst_of(c) is not worst_of(cell)])
     if nearest is None:
         return frozenset()
-    theirs = set(settings_of(nearest["configuration"]))
-    same_result = [set(settings_of(c["configuration"])) for c in played if worst_of(c) is worst_of(cell)]
+    theirs = set(settings_of(nearest.configuration))
+    same_result = [set(settings_of(c.configuration)) for c in played if worst_of(c) is worst_of(cell)]
     idle = {
         one
         for one in own
@@ -196,18 +194,18 @@ def _decisive(cell: Cell, own: Sequence[str], played: Sequence[Cell]) -> frozens
     return frozenset(own) - theirs - idle
 
 
-def _nearest(cell: Cell, others: Iterable[Cell]) -> Cell | None:
+def _nearest(cell: MatrixCell, others: Iterable[MatrixCell]) -> MatrixCell | None:
     """The cell with the fewest differing settings."""
-    mine = set(settings_of(cell["configuration"]))
-    return min(others, key=lambda c: len(mine ^ set(settings_of(c["configuration"]))), default=None)
+    mine = set(settings_of(cell.configuration))
+    return min(others, key=lambda c: len(mine ^ set(settings_of(c.configuration))), default=None)
 
 
 def _costs(every: Sequence[tuple[Group, Row]]) -> tuple[tuple[str, tuple[Cost, ...]], ...]:
     found: dict[Effect, list[Cost]] = {effect: [] for effect in COSTS}
     for group, row in every:
         worst = worst_of(row.cell)
-        as_asked = worst is Effect.DELETED and not row.cell["fix"]  # the user asked for exactly this
-        if row.cell["holds"] and worst in found and not as_asked:
+        as_asked = worst is Effect.DELETED and not row.cell.fix  # the user asked for exactly this
+        if row.cell.holds and worst in found and not as_asked:
             found[worst].append(_cost(group, row))
     return tuple((COSTS[effect], _once(costs)) for effect, costs in found.items() if costs)
 
@@ -225,15 +223,15 @@ def _lacking(settings: Sequence[str]) -> tuple[str, ...]:
 def _cost(group: Group, row: Row) -> Cost:
     """Compares with the nearest configuration that kept everything, else with the nearest one with a milder effect."""
     order = list(Effect)
-    held = [other for other in group.rows if other.cell["holds"]]
+    held = [other for other in group.rows if other.cell.holds]
     improved = [o for o in held if worst_of(o.cell) is Effect.KEPT] or [
         o for o in held if order.index(worst_of(o.cell)) > order.index(worst_of(row.cell))
     ]
     nearest = _nearest(row.cell, [o.cell for o in improved])
-    mine = settings_of(row.cell["configuration"])
+    mine = settings_of(row.cell.configuration)
     if nearest is None:
         return Cost(row=row, group=group, own=row.own or mine)
-    theirs = settings_of(nearest["configuration"])
+    theirs = settings_of(nearest.configuration)
     instead = tuple(one for one in theirs if one not in mine)
     return Cost(
         row=row,

@@ -6,14 +6,15 @@ can be attached to a report.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from msgspec.structs import replace
 
-from harness.evidence.documents import read_json
-from harness.evidence.gate import MATRIX, MATRIX_VERSION
+from harness.evidence import matrix as contracts
+from harness.evidence.matrix import MATRIX, MatrixRun, PlayedMatrix
 from harness.model.errors import BadInput
 from reports.grouping import Cost, Group, Row, Shown, shown
 from reports.sources import links
@@ -21,19 +22,6 @@ from reports.sources import links
 PAGE: Final = "contracts.html"
 MARKDOWN: Final = "contracts.md"
 _TEMPLATE: Final = "matrix.html"
-_OF_CELLS: Final = (
-    "scenario",
-    "event",
-    "topic",
-    "configuration",
-    "promised",
-    "seen",
-    "without_acks_s",
-    "status",
-    "holds",
-)
-_OF_RUNS: Final = ("release", "day", "seed", "backends", "took_s")
-_OF_PROMISES: Final = ("which", "why", "source", "fix")
 
 
 def write_matrix(out: Path) -> Path:
@@ -43,33 +31,37 @@ def write_matrix(out: Path) -> Path:
     return _write(out / PAGE, page(matrix))
 
 
-def matrix_document(matrix: Mapping[str, Any]) -> str:
+def matrix_document(matrix: PlayedMatrix) -> str:
     """Returns the matrix as a Markdown document of its own."""
     return "\n".join([f"# {_title(shown(matrix))}", "", *markdown(matrix)]) + "\n"
 
 
-def read_matrix(paths: Sequence[Path]) -> dict[str, Any]:
+def read_matrix(paths: Sequence[Path]) -> PlayedMatrix:
     """Reads one or more matrices, each a contracts.json or the folder that holds it, as one.
 
-    Cells of a later file replace those of an earlier one; the key `also` names the runs that they come from. Raises
+    Cells of a later file replace those of an earlier one; `also` names the runs that they come from. Raises
     BadInput for a file that is not a matrix, and for matrices of different releases.
     """
-    first, *later = (_read(path / MATRIX if path.is_dir() else path) for path in paths)
-    matrix = dict(first)
+    matrix, *later = (contracts.read_matrix(path / MATRIX if path.is_dir() else path) for path in paths)
     for one in later:
-        if one["release"] != matrix["release"]:
-            raise BadInput(
-                f"the matrices are of {matrix['release']} and {one['release']}; give matrices of one release"
-            )
-        played = {cell["scenario"] for cell in one["cells"]}
-        matrix["cells"] = [cell for cell in matrix["cells"] if cell["scenario"] not in played] + one["cells"]
-        run = {name: one.get(name) for name in _OF_RUNS} | {"only": sorted(played)}
-        matrix["also"] = [*matrix.get("also", ()), run]
+        if one.release != matrix.release:
+            raise BadInput(f"the matrices are of {matrix.release} and {one.release}; give matrices of one release")
+        played = {cell.scenario for cell in one.cells}
+        kept = tuple(cell for cell in matrix.cells if cell.scenario not in played)
+        run = MatrixRun(
+            release=one.release,
+            day=one.day,
+            seed=one.seed,
+            backends=one.backends,
+            took_s=one.took_s,
+            only=tuple(sorted(played)),
+        )
+        matrix = replace(matrix, cells=kept + one.cells, also=(*matrix.also, run))
     return matrix
 
 
-def page(matrix: Mapping[str, Any]) -> str:
-    """Returns the page for the content of a contracts.json."""
+def page(matrix: PlayedMatrix) -> str:
+    """Returns the page of a matrix."""
     environment = Environment(
         loader=PackageLoader("reports"),
         autoescape=True,
@@ -83,15 +75,13 @@ def page(matrix: Mapping[str, Any]) -> str:
     )
 
 
-def markdown(matrix: Mapping[str, Any]) -> list[str]:
+def markdown(matrix: PlayedMatrix) -> list[str]:
     """Returns the matrix as Markdown, with reasons and sources, below headings of the third level."""
     reported = shown(matrix)
     lines = [*(f"- {head} `{command}`." for head, command in reported.heads), "", f"**{reported.summary}.**"]
     if reported.odd:
         lines += ["", "### NOT AS PROMISED", "", "| event | settings | promised | result |", "|---|---|---|---|"]
-        lines += [
-            f"| {g.happens} | {r.cell['configuration']} | {r.promised} | **{_odd(r)}** |" for g, r in reported.odd
-        ]
+        lines += [f"| {g.happens} | {r.cell.configuration} | {r.promised} | **{_odd(r)}** |" for g, r in reported.odd]
     lines += ["", "### Costs of settings, and better settings", ""]
     lines += [
         "| result | settings | event | nearest settings with a better result (not each of them is needed) |",
@@ -115,8 +105,8 @@ def _section(group: Group) -> Iterator[str]:
     for row in group.rows:
         came = f"**NOT AS PROMISED: {_odd(row)}**" if row.look == "odd" else row.seen
         cell = row.cell
-        why = f"{cell['which']}, because {cell['why']} ({_linked(cell['source'])})"
-        yield f"| {_with(row)} | {row.promised} | {came} | {why} | {', '.join(cell['fix'])} |"
+        why = f"{cell.which}, because {cell.why} ({_linked(cell.source)})"
+        yield f"| {_with(row)} | {row.promised} | {came} | {why} | {', '.join(cell.fix)} |"
 
 
 def _cost(cost: Cost) -> str:
@@ -128,7 +118,7 @@ def instead(cost: Cost) -> str:
     """The better settings and their result; where none were played, the settings that would fix it."""
     if cost.better is not None:
         return f"{', '.join(cost.instead) or 'the same without these settings'}: {cost.better}"
-    fix = cost.row.cell["fix"]
+    fix = cost.row.cell.fix
     return f"not played: {', '.join(fix)}" if fix else "nothing: the settings ask for it"
 
 
@@ -137,30 +127,11 @@ def _with(row: Row) -> str:
 
 
 def _odd(row: Row) -> str:
-    return f"{row.seen} ({row.cell['status']})"
+    return f"{row.seen} ({row.cell.status})"
 
 
 def _linked(source: str) -> str:
     return ", ".join(f"[{words}]({url})" if url else words for words, url in links(source))
-
-
-def _read(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise BadInput(f"{path} does not exist or is not a file; `durability contracts` writes contracts.json")
-    content = read_json(path)
-    matrix: dict[str, Any] = content if isinstance(content, dict) else {}
-    cells = matrix.get("cells")
-    if not isinstance(cells, list) or not {"release", "day", "seed"} <= matrix.keys():
-        raise BadInput(f"{path} is not a matrix of contracts; give a contracts.json that `durability contracts` wrote")
-    if (version := matrix.get("format_version")) != MATRIX_VERSION:
-        raise BadInput(
-            f"{path} has format version {version or 1}, and this harness reads version {MATRIX_VERSION}; write it "
-            "again with `durability contracts`, or show it with the harness that wrote it"
-        )
-    for cell in cells:
-        if lacking := [name for name in (*_OF_CELLS, *_OF_PROMISES) if name not in cell]:
-            raise BadInput(f"{path}: a cell has no {', '.join(lacking)}; run `durability contracts` again")
-    return matrix
 
 
 def _write(path: Path, text: str) -> Path:

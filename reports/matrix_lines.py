@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
+from harness.evidence.matrix import PlayedMatrix
 from reports.grouping import Group, Row, shown
 from reports.matrix import instead
 from reports.terminal import Line
@@ -19,7 +20,7 @@ _STYLES: Final = {
 }
 
 
-def matrix_lines(matrix: Mapping[str, Any]) -> Iterator[Line]:
+def matrix_lines(matrix: PlayedMatrix) -> Iterator[Line]:
     """Yields lines with their styles."""
     reported = shown(matrix)
     yield from ((f"{head} `{command}`", "bold") for head, command in reported.heads)
@@ -50,8 +51,8 @@ def _section(group: Group) -> Iterator[Line]:
 def _row(row: Row) -> str:
     settings = ", ".join(row.own) or "no other settings"
     if row.look == "odd":
-        came = f"{row.seen} ({row.cell['status']}; promised: {row.promised})"
-        return f"  NOT AS PROMISED: {row.cell['configuration']}: {came}"
+        came = f"{row.seen} ({row.cell.status}; promised: {row.promised})"
+        return f"  NOT AS PROMISED: {row.cell.configuration}: {came}"
     if row.look == "off":
         return f"  {settings}: not played (promised: {row.promised})"
     return f"  {settings}: {row.seen}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TypedDict, Unpack
 
 from harness.clusters.base import Cluster, Links, UnexpectedExit, party
 from harness.clusters.choosing import check_release, choose, only_in_containers, refuse_as_processes
@@ -43,7 +43,18 @@ __all__ = [
 ]
 
 
-def _start_containers(release: Release, shape: ClusterShape, **how: Any) -> Cluster:
+class _How(TypedDict):
+    """The options of both backends."""
+
+    root: Path
+    keep: bool
+    progress: Callable[[str], None]
+    cache: Path
+    limits: Limits
+    starts_on: Release | None
+
+
+def _start_containers(release: Release, shape: ClusterShape, **how: Unpack[_How]) -> Cluster:
     from harness.clusters.containers.backend import start_containers  # needs the extra [containers]
 
     return start_containers(release, shape, **how)

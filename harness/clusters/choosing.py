@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from harness.clusters.containers.engine import RUN_LABEL, NoEngine, asking, check_limits, engine, short_lived_labels
 from harness.clusters.containers.images import images
@@ -22,6 +22,9 @@ from harness.model.backend import AUTO, CONTAINERS, PROCESSES
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario.scenario import ClusterShape
+
+if TYPE_CHECKING:
+    from docker import DockerClient
 
 _NETWORKS: Final = Path("/proc/self/net/dev")
 _LOG_DIRS_SINCE: Final = (3, 8)  # a preview in 3.7
@@ -134,7 +137,7 @@ def _engine_and_image(cache: Path, progress: Callable[[str], None], image: Broke
         return f"engine {version}, image {image.reference if image else node}"
 
 
-def _check_networks_are_local(client: Any) -> None:
+def _check_networks_are_local(client: DockerClient) -> None:
     """NoEngine if the engine's networks are not on this machine, as in a virtual machine or another network namespace.
 
     The harness reaches only ports that the engine publishes on 127.0.0.1 of this machine.

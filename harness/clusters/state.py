@@ -6,9 +6,10 @@ import json
 import os
 import shutil
 import tempfile
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+
+from msgspec import ValidationError, convert
 
 from harness.clusters.disks.unmount import unmount_all
 from harness.model.backend import PROCESSES
@@ -25,10 +26,6 @@ class ProcessId:
 
     pid: int
     started: str  # boot id and start time in clock ticks since boot, from the kernel
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> ProcessId:
-        return cls(data["pid"], data["started"])
 
     @classmethod
     def of(cls, pid: int) -> ProcessId | None:
@@ -137,13 +134,9 @@ def load(directory: Path) -> RunState | None:
     """The state in a run's directory; None if the directory was removed, is incomplete, or holds something else."""
     try:
         document = json.loads((directory / _FILE).read_text("utf-8"))
-        document |= {"directory": directory, "harness": ProcessId.from_dict(document["harness"])}
-        supervisor = document["supervisor"]
-        document |= {"supervisor": ProcessId.from_dict(supervisor) if supervisor else None}
         # A later version of the harness may be running on this machine, and may write fields that are unknown here.
-        known = {field.name for field in fields(RunState)}
-        return RunState(**{name: value for name, value in document.items() if name in known})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return convert(document | {"directory": directory}, RunState)
+    except (OSError, ValueError, TypeError, ValidationError):
         return None  # one bad file must not stop the sweep of all other folders
 
 

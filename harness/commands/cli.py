@@ -9,14 +9,14 @@ from collections.abc import Callable
 from functools import wraps
 from importlib import metadata
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import TypedDict, Unpack, cast
 
 import click
 
 import reports
 from harness.commands import doctor, listing
 from harness.commands import verify as verify_command
-from harness.commands.contract_options import settings_options
+from harness.commands.contract_options import Given, settings_options
 from harness.commands.exit_codes import guarded, writable_folder, writable_here
 from harness.commands.options import OUT_DEFAULT, RECORDS_DEFAULT, GateOptions, GateResult
 from harness.evidence.seal import seal_directory
@@ -26,11 +26,37 @@ from harness.model.exits import Exit
 from harness.model.limits import limits_of
 from harness.model.user_storage import read_user_storage
 
-F = TypeVar("F", bound=Callable[..., Any])
+Command = Callable[..., Exit]
 RECORDS_MAX = 10**12
 SEED_MAX = 2**63 - 1
 PLUGINS = "DURABILITY_PLUGINS"
 REGRESSION = "regression"  # given in the place of a scenario's name
+
+
+class Common(TypedDict):
+    """The options that `gate`, `run` and `contracts` have in common, see `_run_options`."""
+
+    kafka: str | None
+    maven_repo: str | None
+    backend: str
+    tier_storage: Path | None
+    memory: str | None
+    cpus: float | None
+    records: int
+    seed: int | None
+    out: Path | None
+    keep: bool
+
+
+class Chosen(TypedDict, total=False):
+    """The scenarios to play, see `GateOptions`."""
+
+    only: tuple[str, ...]
+    scenarios: tuple[Path, ...]
+    tags: tuple[str, ...]
+    without: tuple[str, ...]
+    leave_out: bool
+    fail_fast: bool
 
 
 class _Whole(click.IntRange):
@@ -40,7 +66,9 @@ class _Whole(click.IntRange):
 class _NamedPath(click.Path):
     """A path that is not empty: "" comes from a shell variable without a value, and means the working directory."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
         if value == "":
             self.fail("'' names no file or folder", param, ctx)
         return super().convert(value, param, ctx)
@@ -67,11 +95,11 @@ def commands() -> None:
     """
 
 
-def _with_plugins(command: F) -> F:
+def _with_plugins(command: Command) -> Command:
     """Adds the option --plugins, and loads the plugins for as long as the command runs."""
 
     @wraps(command)
-    def run_with_plugins(*arguments: Any, plugins: tuple[Path, ...], **options: Any) -> Any:
+    def run_with_plugins(*arguments: object, plugins: tuple[Path, ...], **options: object) -> Exit:
         from harness.commands.plugins import loaded  # reads every fault and scenario
 
         if not plugins:
@@ -88,10 +116,10 @@ def _with_plugins(command: F) -> F:
         help=f"Folder with faults, scenarios and checks of yours; may be given several times. Default: ${PLUGINS}, "
         "folders with a colon between them.",
     )
-    return cast(F, add(run_with_plugins))
+    return add(run_with_plugins)
 
 
-def _run_options(command: F) -> F:
+def _run_options(command: Command) -> Command:
     """Adds the options that `gate`, `run` and `contracts` have in common."""
     options = [
         click.option("--kafka", metavar="VERSION|DIR|TARBALL|image:REF", help="Default: the newest complete release."),
@@ -147,7 +175,7 @@ def _run_options(command: F) -> F:
     is_flag=True,
     help="Judge each scenario before the next; stop after the first not PASS.",
 )
-def gate(only: tuple[str, ...], without: tuple[str, ...], fail_fast: bool, **common: Any) -> Exit:
+def gate(only: tuple[str, ...], without: tuple[str, ...], fail_fast: bool, **common: Unpack[Common]) -> Exit:
     """Judge a Kafka release by every scenario of the gate.
 
     The gate is PASS (exit 0) when each of its scenarios ran and is PASS. It is INCONCLUSIVE (exit 10) when a scenario
@@ -162,7 +190,7 @@ def gate(only: tuple[str, ...], without: tuple[str, ...], fail_fast: bool, **com
         raise click.UsageError("--only and --without exclude each other: leave the name out of --only")
     names = _names(only, "--only")
     return _gate(
-        _options(only=names, without=_names(without, "--without"), fail_fast=fail_fast, leave_out=not names, **common)
+        _options(common, only=names, without=_names(without, "--without"), fail_fast=fail_fast, leave_out=not names)
     )
 
 
@@ -180,7 +208,13 @@ def _names(given: tuple[str, ...], option: str) -> tuple[str, ...]:
 @click.option("--without", metavar="NAME,...", multiple=True, help="With --tag: leave these scenarios out.")
 @click.option("--issue", metavar="KAFKA-N", help="With SCENARIO `regression`: the known bug.")
 @_run_options
-def run(scenario: str | None, tag: tuple[str, ...], without: tuple[str, ...], issue: str | None, **common: Any) -> Exit:
+def run(
+    scenario: str | None,
+    tag: tuple[str, ...],
+    without: tuple[str, ...],
+    issue: str | None,
+    **common: Unpack[Common],
+) -> Exit:
     """Run one scenario, or all with a tag. SCENARIO is the name of one, built-in or of a plugin, or a .toml file.
 
     `run regression` runs the scenario of a known bug on releases with and without the bug, and then on yours: exit 0
@@ -194,7 +228,7 @@ def run(scenario: str | None, tag: tuple[str, ...], without: tuple[str, ...], is
     if (scenario == REGRESSION) != (issue is not None):
         raise click.UsageError("`regression` and --issue KAFKA-N go together")
     if issue is not None and not tag:
-        return _regression(issue, **common)
+        return _regression(issue, common)
     if scenario is None and not tag:
         raise click.UsageError("Missing argument 'SCENARIO', or --tag TAG")
     if scenario is not None and tag:
@@ -202,11 +236,11 @@ def run(scenario: str | None, tag: tuple[str, ...], without: tuple[str, ...], is
     if scenario is None:
         left_out = _names(without, "--without")
         return _gate(
-            _options(tags=tuple(dict.fromkeys(tag)), without=left_out, leave_out=not os.environ.get("CI"), **common)
+            _options(common, tags=tuple(dict.fromkeys(tag)), without=left_out, leave_out=not os.environ.get("CI"))
         )
     if scenario.endswith(".toml"):
-        return _gate(_options(scenarios=(Path(scenario),), **common))
-    return _gate(_options(only=(scenario,), **common))
+        return _gate(_options(common, scenarios=(Path(scenario),)))
+    return _gate(_options(common, only=(scenario,)))
 
 
 @commands.command()
@@ -214,7 +248,7 @@ def run(scenario: str | None, tag: tuple[str, ...], without: tuple[str, ...], is
 @_run_options
 @click.option("--only", metavar="NAME,...", multiple=True, help="Play only these events, by name or scenario.")
 @click.option("--tag", metavar="TAG", multiple=True, help="Play only events with this tag, such as quick.")
-def contracts(only: tuple[str, ...], tag: tuple[str, ...], **common: Any) -> Exit:
+def contracts(only: tuple[str, ...], tag: tuple[str, ...], **common: Unpack[Common]) -> Exit:
     """Play each configuration at each event, and print what each kept or lost: the matrix of contracts.
 
     Exit 0 only if every scenario is PASS and every configuration has exactly the promised result. What this machine
@@ -223,7 +257,7 @@ def contracts(only: tuple[str, ...], tag: tuple[str, ...], **common: Any) -> Exi
     from harness.commands import matrix  # see _gate
 
     names = matrix.chosen(_names(only, "--only"), tag)
-    options = _options(only=names, leave_out=not os.environ.get("CI"), **common)
+    options = _options(common, only=names, leave_out=not os.environ.get("CI"))
     with reports.progress() as progress:
         result, cells = matrix.play(options, progress)
     reports.publish(result.out)
@@ -257,26 +291,30 @@ def docs_(played: tuple[Path, ...]) -> Exit:
     return Exit.PASS
 
 
-def _options(
-    *,
-    seed: int | None,
-    out: Path | None,
-    memory: str | None,
-    cpus: float | None,
-    tier_storage: Path | None,
-    **rest: Any,
-) -> GateOptions:
+def _options(common: Common, **chosen: Unpack[Chosen]) -> GateOptions:
     """The options of a run. BadInput, before anything is fetched, written or started, where they cannot be met."""
     from harness.commands.scenario_selection import check_choice  # see _gate
 
-    limits = limits_of(memory, cpus)
-    storage = None if tier_storage is None else read_user_storage(tier_storage)
+    limits = limits_of(common["memory"], common["cpus"])
+    storage = None if common["tier_storage"] is None else read_user_storage(common["tier_storage"])
+    out, seed = common["out"], common["seed"]
     if out is None:
         writable_here(OUT_DEFAULT)
     else:
         writable_folder(out)
     seed = secrets.randbelow(1 << 32) if seed is None else seed
-    options = GateOptions(seed=seed, out=out, limits=limits, tier_storage=storage, **rest)
+    options = GateOptions(
+        seed=seed,
+        out=out,
+        limits=limits,
+        tier_storage=storage,
+        kafka=common["kafka"],
+        maven_repo=common["maven_repo"],
+        backend=common["backend"],
+        records=common["records"],
+        keep=common["keep"],
+        **chosen,
+    )
     check_choice(options)
     return options
 
@@ -290,14 +328,14 @@ def _gate(options: GateOptions) -> Exit:
     return result.exit
 
 
-def _regression(issue: str, *, keep: bool, **common: Any) -> Exit:
+def _regression(issue: str, common: Common) -> Exit:
     from harness.commands import regression  # see _gate
 
-    if keep:
+    if common["keep"]:
         raise BadInput(
             "--keep leaves one cluster running, and `regression` starts several; run the scenario by its name"
         )
-    options = _options(only=(regression.scenario_of(issue).name,), **common)
+    options = _options(common, only=(regression.scenario_of(issue).name,))
     with reports.progress() as progress:
         outcome = regression.play(issue, options, progress)
     for one in outcome.played:
@@ -359,7 +397,7 @@ def doctor_() -> Exit:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, to standard output.")
 @click.pass_context
-def contract(ctx: click.Context, /, as_json: bool, **given: Any) -> Exit:
+def contract(ctx: click.Context, /, as_json: bool, **given: Unpack[Given]) -> Exit:
     """Show what a configuration promises: which records may be lost, when, why, and which setting prevents that.
 
     With --bootstrap, the topics of a live cluster, those with most to lose first. The command reads the cluster's

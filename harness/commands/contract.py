@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import fields, replace
-from typing import Any, Final
+from typing import Final
+
+from msgspec import convert
 
 from harness.commands import contract_live as of_cluster
+from harness.commands.contract_options import Given
 from harness.commands.text import as_plain, consumer, effects, producer, reasons
 from harness.kafka.admin.client_config import client_config
 from harness.kafka.admin.live_client import OrdinaryClient
@@ -19,7 +22,6 @@ from harness.model.contract.promises import promises
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import RETRIES_MAX
 
-_CLIENT: Final = frozenset(field.name for field in fields(ClientSettings))
 # Topic settings that are derived from options of other names; all others have an option of their own name.
 _MADE: Final = frozenset({"deletes", "compacted", "compaction_lag_ms", "append_time", "keeps_offsets", "keeps_tier"})
 _SAME: Final = frozenset(field.name for field in fields(TopicSettings)) - _MADE
@@ -33,7 +35,7 @@ _ELR_OFF: Final = "with ELR, the default in clusters formatted by 4.1 or later (
 _ELR_ON: Final = "without ELR, the default in clusters formatted before 4.1"
 
 
-def answer(given: Mapping[str, Any], said: Set[str], *, as_json: bool) -> list[str]:
+def answer(given: Given, said: Set[str], *, as_json: bool) -> list[str]:
     """Returns the lines of the answer. given: options by name. said: the options that the user gave."""
     client = _client(given, said)
     bootstrap, config_file = given["bootstrap"], given["command_config"]
@@ -53,7 +55,7 @@ def answer(given: Mapping[str, Any], said: Set[str], *, as_json: bool) -> list[s
     return of_cluster.live_explained(bootstrap, cluster, client)
 
 
-def _client(given: Mapping[str, Any], said: Set[str]) -> ClientSettings:
+def _client(given: Given, said: Set[str]) -> ClientSettings:
     idempotent = given["idempotent"]
     if idempotent is None:
         idempotent = _left_idempotent(given)
@@ -65,10 +67,10 @@ def _client(given: Mapping[str, Any], said: Set[str]) -> ClientSettings:
         said & {"long_delivery_timeout"}, retried, "use --acks 1 or all, without --retries and --transactional"
     )
     _refuse_idle(said & _OF_GROUPS, given["commits"] != "share", "use a value of --commits other than share")
-    return ClientSettings(**{**{name: given[name] for name in _CLIENT}, "idempotent": idempotent})
+    return convert({**given, "idempotent": idempotent}, ClientSettings)
 
 
-def _left_idempotent(given: Mapping[str, Any]) -> bool:
+def _left_idempotent(given: Given) -> bool:
     """Whether a producer that does not set enable.idempotence is idempotent (KIP-679).
 
     Values of acks and retries that exclude idempotence turn it off. Too many requests in flight do not (from 4.0 on);
@@ -78,7 +80,7 @@ def _left_idempotent(given: Mapping[str, Any]) -> bool:
     return not excluded or given["in_flight"] > IN_FLIGHT_MAX or given["transactional"]
 
 
-def _topic(given: Mapping[str, Any], said: Set[str]) -> TopicSettings:
+def _topic(given: Given, said: Set[str]) -> TopicSettings:
     if {"compacted", "cleanup_policy"} <= said:
         raise BadInput("--compacted and --cleanup-policy set the same thing; use one of them")
     policy = "compact" if given["compacted"] else given["cleanup_policy"]
@@ -94,21 +96,25 @@ def _topic(given: Mapping[str, Any], said: Set[str]) -> TopicSettings:
         _refuse_tier(given, policy)
     # By default log.flush.interval.ms is log.flush.scheduler.interval.ms.
     flush_ms = given["flush_scheduler_ms"] if given["flush_ms"] is None else given["flush_ms"]
-    return TopicSettings(
-        **{**{name: given[name] for name in _SAME}, "flush_ms": flush_ms},
-        deletes="delete" in policy,
-        compacted="compact" in policy,
-        compaction_lag_ms=given["min_compaction_lag_ms"],
-        append_time=given["timestamp_type"] == "LogAppendTime",
-    )
+    derived = {
+        "flush_ms": flush_ms,
+        "deletes": "delete" in policy,
+        "compacted": "compact" in policy,
+        "compaction_lag_ms": given["min_compaction_lag_ms"],
+        "append_time": given["timestamp_type"] == "LogAppendTime",
+    }
+    return convert({**given, **derived}, TopicSettings)
 
 
-def _refuse_tier(given: Mapping[str, Any], policy: str) -> None:
+def _refuse_tier(given: Given, policy: str) -> None:
     """Refuses settings with which no broker accepts a tiered topic."""
     if "compact" in policy:
         raise BadInput("a compacted topic cannot be tiered (KIP-405, KAFKA-19273); leave out --tiered")
-    for unit in ("ms", "bytes"):
-        whole, local = given[f"retention_{unit}"], given[f"local_retention_{unit}"]
+    limits = {
+        "ms": (given["retention_ms"], given["local_retention_ms"]),
+        "bytes": (given["retention_bytes"], given["local_retention_bytes"]),
+    }
+    for unit, (whole, local) in limits.items():
         if whole != NEVER and (local == NEVER or local > whole):
             raise BadInput(
                 f"local.retention.{unit}={local} exceeds retention.{unit}={whole}; give at most {whole}, or "

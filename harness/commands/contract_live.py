@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
-from typing import Any, Final
+from typing import Final
 
 from harness.commands.text import consumer, effects, fixes, producer, reasons
 from harness.kafka.admin.live_topics import LiveCluster, LiveTopic, not_read_lines
@@ -49,14 +49,14 @@ def as_finalized(client: ClientSettings, cluster: LiveCluster) -> ClientSettings
     return replace(client, transaction_version=cluster.transaction_version or 0)
 
 
-def cluster_as_plain(cluster: LiveCluster, client: ClientSettings) -> list[dict[str, Any]]:
+def cluster_as_plain(cluster: LiveCluster, client: ClientSettings) -> list[dict[str, object]]:
     """The topics as plain JSON types: those with unreadable settings first, then the others, the worst first."""
     unknown = dict.fromkeys(_KEYS)
     not_read = [{"topic": t.name, "internal": t.name in OWN, "not_read": t.why, **unknown} for t in cluster.not_read]
     return not_read + [live_as_plain(topic, client) for topic in worst_first(cluster.topics, client)]
 
 
-def live_as_plain(topic: LiveTopic, client: ClientSettings) -> dict[str, Any]:
+def live_as_plain(topic: LiveTopic, client: ClientSettings) -> dict[str, object]:
     """A topic as plain JSON types. not_read: why its settings could not be read, else null."""
     writer = _writer(topic, client)
     return {

@@ -3,23 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from pathlib import Path
+from typing import Final, TypedDict
 
 import click
 
 from harness.model.contract.configuration import ACKS, AS_RETENTION, COMMITS, ISOLATIONS, RESETS
 from harness.model.contract.kafka_defaults import DELETE_RETENTION_MS_DEFAULT, RETENTION_MS_DEFAULT
+from harness.model.exits import Exit
 from harness.model.scenario.scenario import RETRIES_MAX
 
-F = TypeVar("F", bound=Callable[..., Any])
+Command = Callable[..., Exit]
 POLICIES: Final = ("delete", "compact", "compact,delete")
 TIMES: Final = ("CreateTime", "LogAppendTime")
+
+
+class Given(TypedDict):
+    """The options by name, as far as rules between them read them."""
+
+    acks: str
+    idempotent: bool | None
+    retries: int
+    in_flight: int
+    transactional: bool
+    commits: str
+    cleanup_policy: str
+    compacted: bool
+    retention_ms: int
+    retention_bytes: int
+    local_retention_ms: int
+    local_retention_bytes: int
+    min_compaction_lag_ms: int
+    tiered: bool
+    flush_ms: int | None
+    flush_scheduler_ms: int
+    timestamp_type: str
+    bootstrap: str | None
+    topic: tuple[str, ...]
+    command_config: Path | None
 
 
 class _Reset(click.Choice[str]):
     """Kafka's values of auto.offset.reset, and librdkafka's `error`, which means `none`."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
         if str(value).startswith("by_duration:"):
             self.fail(
                 f"{value} (KIP-1106) has no rule; ask for earliest and for latest: its result lies between", param, ctx
@@ -174,7 +201,7 @@ _TOPIC: Final = (
 )
 
 
-def settings_options(command: F) -> F:
+def settings_options(command: Command) -> Command:
     """Adds all of these options to a command."""
     for option in reversed((*_PRODUCER, *_CONSUMER, *_TOPIC)):
         command = option(command)

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final
+from typing import Final
+
+from msgspec.structs import replace
 
 import harness
 import reports
-from harness.commands.matrix import declared_cells, matrix_scenarios, plain
+from harness.commands.matrix import declared_cells, matrix_scenarios
 from harness.evidence import format_tables
 from harness.evidence.documents import write_json
+from harness.evidence.matrix import MatrixCell, PlayedMatrix
 from harness.evidence.record_tables import RECORDS, json_schema
 from harness.faults.steps import catalogue as faults
 from harness.faults.steps.registry import all_kinds
@@ -27,7 +30,6 @@ SCHEMAS: Final = FORMAT.with_name("schemas")
 # The results that MATRIX.md shows: they come from brokers, so they are kept beside it.
 PLAYED: Final = MATRIX.with_name("matrix.json")
 CATALOGUE: Final = "CATALOGUE.md"  # of a plugin, in its folder
-_TEXTS: Final = ("happens", "configuration", "which", "why", "source", "fix")
 
 
 def pages(played: Sequence[Path] = (PLAYED,)) -> dict[Path, str]:
@@ -93,11 +95,21 @@ def _of_plugin(plugin: Plugin) -> str:
     return "\n".join(parts)
 
 
-def _matrix(played: Mapping[str, Any]) -> str:
+def _matrix(played: PlayedMatrix) -> str:
     """MATRIX.md. The texts of its cells are those that the scenarios have now."""
-    declared = (
-        plain(cell) for scenario in matrix_scenarios().values() for cell in declared_cells(scenario, played["release"])
+    every = (declared_cells(scenario, played.release) for scenario in matrix_scenarios().values())
+    now = {(cell.scenario, cell.topic): cell.document for cells in every for cell in cells}
+    cells = (_with_texts(cell, now.get((cell.scenario, cell.topic), cell)) for cell in played.cells)
+    return reports.matrix_document(replace(played, cells=tuple(cells)))
+
+
+def _with_texts(cell: MatrixCell, of: MatrixCell) -> MatrixCell:
+    return replace(
+        cell,
+        happens=of.happens,
+        configuration=of.configuration,
+        which=of.which,
+        why=of.why,
+        source=of.source,
+        fix=of.fix,
     )
-    texts = {(row["scenario"], row["topic"]): {key: row[key] for key in _TEXTS} for row in declared}
-    cells = [{**row, **texts.get((row["scenario"], row["topic"]), {})} for row in played["cells"]]
-    return reports.matrix_document({**played, "cells": cells})

@@ -7,12 +7,15 @@ import os
 import platform
 import shutil
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from harness.model.errors import HarnessError
+
+if TYPE_CHECKING:
+    from harness.clusters.containers.engine import EngineInfo
 
 # Measured on gates of a million records: three brokers and a controller, and Spark after them.
 MEMORY_MIN_GIB: Final = 3.0
@@ -175,7 +178,7 @@ def _engine() -> list[Check]:
     return of_engine(said, machine=platform.machine(), rights=_rights_of_engine())
 
 
-def of_engine(said: Mapping[str, Any], *, machine: str, rights: int | None) -> list[Check]:
+def of_engine(said: EngineInfo, *, machine: str, rights: int | None) -> list[Check]:
     """Checks an engine's description of itself for what brokers in containers need.
 
     machine: the architecture of this machine. rights: the engine's bounding set of capabilities, where it is known.
@@ -196,7 +199,7 @@ def _engine_architecture(its: str, machine: str) -> Check:
     return Check("engine: architecture", its, remedy)
 
 
-def _engine_limits(said: Mapping[str, Any]) -> Check:
+def _engine_limits(said: EngineInfo) -> Check:
     """Without these, the limits of a broker have no effect, and the options --memory and --cpus are refused."""
     from harness.clusters.containers.engine import CGROUPS
 

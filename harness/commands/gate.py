@@ -30,7 +30,7 @@ from harness.commands.verify import check_judge, judge_each
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.kafka.release.release import Release
 from harness.model.contract.contract import contract_of
-from harness.model.documents.manifest import NamedRelease
+from harness.model.documents.manifest import NamedRelease, Origin
 from harness.model.errors import BadInput
 from harness.model.plugin import active
 from harness.model.scenario import tier_rules
@@ -89,15 +89,15 @@ def _task(one: Selected, choice: Choice, releases: Releases, options: GateOption
         records=records,
         out=out / one.name,
         java=clients_of(releases.tested),
-        facts={
-            "release": _reported(releases.tested),
-            **({"starts_on": _reported(start)} if start else {}),
-            "backend": one.backend,
-            "limits": asdict(options.limits),
-            **({"tier_storage": options.tier_storage.class_name} if options.tier_storage else {}),
-            **({"plugins": [plugin.used for plugin in active()]} if active() else {}),
-            "versions": {"python": platform.python_version(), **{name: version(name) for name in VERSIONED}},
-        },
+        origin=Origin(
+            release=_reported(releases.tested),
+            starts_on=_reported(start) if start else None,
+            backend=one.backend,
+            limits=asdict(options.limits),
+            tier_storage=options.tier_storage.class_name if options.tier_storage else None,
+            plugins=tuple(plugin.used for plugin in active()),
+            versions={"python": platform.python_version(), **{name: version(name) for name in VERSIONED}},
+        ),
     )
 
 

@@ -6,12 +6,15 @@ import dataclasses
 import importlib
 from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from harness.model.backend import AUTO
 from harness.model.doubt_names import DoubtName
 from harness.model.errors import BadInput
 from harness.model.finding import kinds
+
+if TYPE_CHECKING:
+    from harness.model.scenario.scenario import Scenario
 
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
@@ -110,7 +113,7 @@ LISTS: Final[dict[str, Callable[[str | None], Table]]] = {
 }
 
 
-def _where_only(scenario: Any) -> str:
+def _where_only(scenario: Scenario) -> str:
     here = _available(_room("harness.faults.steps.registry").needs(scenario))
     return "" if here == "yes" else f"; {here}"
 

@@ -10,15 +10,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from harness import scenarios
 from harness.commands import gate
 from harness.commands.matrix_settings import OF_LATE_READERS, OF_OFFSETS, OF_RESETS, row_of, settings_at, settings_of
 from harness.commands.options import GateOptions, GateResult
 from harness.evidence import Bundle
-from harness.evidence.documents import write_json
-from harness.evidence.gate import MATRIX, MATRIX_VERSION
+from harness.evidence.matrix import MATRIX_VERSION, MatrixCell, PlayedMatrix, write_matrix
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.contract.effects import Effect, Event, Promise, reported
 from harness.model.contract.promises import promises
@@ -109,29 +108,43 @@ class Cell:
         exactly = "" if self.exactly is None else f" {self.exactly:,}"
         return f"{words} ({self.status.name}; promised:{exactly} {', '.join(self.promised.effects)})"
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Played:
-    """The run that played a matrix, and how to repeat it."""
-
-    release: str
-    day: str
-    seed: int | None
-    backends: tuple[str, ...] = ()
-    took_s: float | None = None
-
-    @classmethod
-    def now(cls, result: GateResult) -> Played:
-        """The run that has just ended."""
-        release = str(result.summary.release.version)
-        summary = result.summary
-        return cls(
-            release=release,
-            day=f"{datetime.now(UTC):%Y-%m-%d}",
-            seed=summary.seed,
-            backends=summary.backends,
-            took_s=summary.took_s,
+    @property
+    def document(self) -> MatrixCell:
+        """The cell as contracts.json has it."""
+        return MatrixCell(
+            scenario=self.scenario,
+            event=self.event.name,
+            happens=self.event.happens,
+            topic=self.topic,
+            configuration=self.row,
+            settings=self.settings,
+            promised=tuple(self.promised.effects),
+            exactly=self.exactly,
+            seen=self.seen,
+            without_acks_s=self.silent_s,
+            status=self.status,
+            holds=self.holds,
+            text=self.text,
+            which=self.promised.which,
+            why=self.promised.why,
+            source=self.promised.source,
+            fix=tuple(self.promised.fix),
+            evidence=self.evidence,
         )
+
+
+def played_now(result: GateResult, cells: Sequence[Cell]) -> PlayedMatrix:
+    """The matrix of a run that has just ended."""
+    summary = result.summary
+    return PlayedMatrix(
+        format_version=MATRIX_VERSION,
+        release=str(summary.release.version),
+        day=f"{datetime.now(UTC):%Y-%m-%d}",
+        seed=summary.seed,
+        backends=summary.backends,
+        took_s=summary.took_s,
+        cells=tuple(cell.document for cell in cells),
+    )
 
 
 def matrix_scenarios() -> dict[str, Scenario]:
@@ -173,8 +186,7 @@ def play(options: GateOptions, progress: Progress) -> tuple[GateResult, list[Cel
 def write(result: GateResult) -> list[Cell]:
     """Writes the matrix of a gate that has just ended beside its evidence: contracts.json."""
     cells = list(cells_of(result))
-    head = {"format_version": MATRIX_VERSION, **asdict(Played.now(result))}
-    write_json(result.out / MATRIX, {**head, "cells": [plain(cell) for cell in cells]})
+    write_matrix(result.out, played_now(result, cells))
     return cells
 
 
@@ -301,27 +313,3 @@ def _open_s(bundle: Path, fault: str) -> float:
         if step.name == fault and step.started_ns is not None and step.healed_ns is not None:
             return (step.healed_ns - step.started_ns) / 1e9
     return 0.0
-
-
-def plain(cell: Cell) -> dict[str, Any]:
-    """A cell as plain JSON types, for contracts.json."""
-    return {
-        "scenario": cell.scenario,
-        "event": cell.event.name,
-        "happens": cell.event.happens,
-        "topic": cell.topic,
-        "configuration": cell.row,
-        "settings": cell.settings,
-        "promised": [effect.value for effect in cell.promised.effects],
-        "exactly": cell.exactly,
-        "seen": {effect.value: amount for effect, amount in cell.seen.items()},
-        "without_acks_s": cell.silent_s,
-        "status": cell.status.name if cell.status is not None else None,
-        "holds": cell.holds,
-        "text": cell.text,
-        "which": cell.promised.which,
-        "why": cell.promised.why,
-        "source": cell.promised.source,
-        "fix": list(cell.promised.fix),
-        "evidence": cell.evidence,
-    }

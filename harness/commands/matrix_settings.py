@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final, cast
 
 from harness.kafka.admin.features import ELR
-from harness.model.contract.configuration import AS_RETENTION, ClientSettings, TopicSettings
+from harness.model.contract.configuration import AS_RETENTION, ClientSettings, Commits, TopicSettings
 from harness.model.contract.contract import (
     APPEND_TIME,
     ID_FORGOTTEN,
@@ -19,7 +19,6 @@ from harness.model.contract.contract import (
 from harness.model.contract.internal_topics import TIER_METADATA
 from harness.model.documents.contract import Contract
 from harness.model.scenario.scenario import SHARE, STREAMS, WAIT_COMPACTED, Producer, Reader, Scenario
-from harness.model.scenario.tier_rules import LOCAL_RETENTION
 from harness.model.version import numbers_of
 
 # Events to which topic and producer do not matter.
@@ -97,7 +96,8 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
         compaction_lag_ms=promised.compaction_lag_ms,
         append_time=promised.timestamp_type == APPEND_TIME,
         tiered=promised.tiered,
-        **_local_retention(scenario, topic),
+        local_retention_ms=_local_retention(scenario, topic, "ms"),
+        local_retention_bytes=_local_retention(scenario, topic, "bytes"),
     )
     group = next((r for r in scenario.readers if topic in r.topics and r.group is not None), None)
     processor = _processor_of(scenario, topic)
@@ -114,15 +114,15 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
         outlives = producer.name not in _expired(scenario)
         client = replace(client, transaction_version=version_spoken, long_transactional_id_expiration=outlives)
     if processor is not None and processor.processes is not None:
-        commits: Any = processor.processes.commits
+        commits = cast(Commits, processor.processes.commits)  # scenario_rules has seen it
         client = replace(client, transactional=True, idempotent=True, isolation="read_committed", commits=commits)
     return settings, client
 
 
-def _local_retention(scenario: Scenario, topic: str) -> dict[str, Any]:
-    """local.retention.* of the topic."""
+def _local_retention(scenario: Scenario, topic: str, unit: str) -> int:
+    """local.retention.ms or local.retention.bytes of the topic."""
     config = next(t.config for t in scenario.topics if t.name == topic)
-    return {key.replace(".", "_"): int(config.get(key, AS_RETENTION)) for key in LOCAL_RETENTION}
+    return int(config.get(f"local.retention.{unit}", AS_RETENTION))
 
 
 def _left(scenario: Scenario) -> set[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from harness import clusters, scenarios
 from harness.commands import gate
@@ -126,5 +126,5 @@ def _played(result: GateResult, known: Regression, *, bad: bool) -> Played:
 
 
 def _write(out: Path, issue: str, played: list[Played]) -> None:
-    rows: list[dict[str, Any]] = [asdict(one) | {"exit": int(one.exit)} for one in played]
+    rows: list[dict[str, object]] = [asdict(one) | {"exit": int(one.exit)} for one in played]
     write_json(out / SUMMARY, {"issue": issue, "releases": rows})

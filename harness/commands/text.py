@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
 
 from harness.model.contract.configuration import ClientSettings, TopicSettings
 from harness.model.contract.effects import Promise
@@ -11,7 +10,7 @@ from harness.model.contract.promises import promises
 from harness.model.scenario.scenario import RETRIES_MAX
 
 
-def as_plain(topic: TopicSettings, client: ClientSettings) -> list[dict[str, Any]]:
+def as_plain(topic: TopicSettings, client: ClientSettings) -> list[dict[str, object]]:
     """The promises of a configuration as plain JSON types."""
     return [asdict(promise) for promise in promises(topic, client)]
 

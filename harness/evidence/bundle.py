@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 
-from harness.evidence.columns import arrow_schema
-from harness.evidence.documents import WRITE_AGAIN, is_there, with_rights
+from harness.evidence.columns import arrow_schema, base_type, columns_of
+from harness.evidence.documents import is_there, with_rights
 from harness.evidence.history import history_in
 from harness.evidence.judged_documents import Documents, documents_of
 from harness.evidence.layout import check_tables, ignored, kind_of
+from harness.evidence.lines import check_lines, texts_of
 from harness.evidence.manifest import MANIFEST, check_digests, read_manifest
 from harness.evidence.parts import opened
 from harness.evidence.seal_recovery import recover
-from harness.evidence.values import (
-    at_line,
-    check_values,
-    lines_of,
-    misfit_of_line,
-    nulls_in,
-    read_whole,
-    text_columns,
-    words_in,
-)
+from harness.evidence.values import check_values, nulls_in, read_whole, words_in
 from harness.model.contract.contract import SENTINEL
 from harness.model.documents.manifest import Manifest
 from harness.model.errors import BadEvidence
@@ -147,17 +137,17 @@ def check_promised(file: Path, table: str, documents: Documents, *, source: Path
 
 def _names(file: Path, column: str) -> set[str]:
     if file.suffix == ".jsonl":
-        return {row[column] for row in _rows(file)}
+        return texts_of(file, column)
     with opened(file, as_dictionaries=[column]) as part:
         return {name for name in words_in(part, [column])[column] if name is not None}
 
 
 def _check_part(file: Path, table: str, *, whole: bool) -> None:
     if file.suffix == ".jsonl":
-        _check_lines(file, table)
+        check_lines(file, table)
         return
     expected = arrow_schema(table)
-    with opened(file, as_dictionaries=text_columns(table)) as part:
+    with opened(file, as_dictionaries=_texts(table)) as part:
         found = part.metadata.schema.to_arrow_schema()
         if wrong := _wrong_columns(found, expected, OPTIONAL_COLUMNS.get(table, frozenset())):
             raise BadEvidence(f"{file}: {wrong}; FORMAT.md lists the columns of {table}")
@@ -167,6 +157,10 @@ def _check_part(file: Path, table: str, *, whole: bool) -> None:
             if not expected.field(column).nullable and (nulls := nulls_in(part, column)):
                 raise BadEvidence(f"{file}: column {column} has {nulls} nulls and may have none; write the file again")
         check_values(part, file, table)
+
+
+def _texts(table: str) -> list[str]:
+    return [name for name, kind in columns_of(table).items() if base_type(kind) == "string"]
 
 
 def _wrong_columns(found: pa.Schema, expected: pa.Schema, optional: frozenset[str]) -> str | None:
@@ -190,20 +184,3 @@ def _plain_type(actual: pa.DataType) -> pa.DataType:
     if pa.types.is_dictionary(actual):
         actual = actual.value_type
     return pa.string() if pa.types.is_large_string(actual) else actual
-
-
-def _check_lines(file: Path, table: str) -> None:
-    for number, row in enumerate(_rows(file), start=1):
-        if wrong := misfit_of_line(row, table):
-            raise BadEvidence(f"{at_line(file, number, wrong)}; FORMAT.md lists the columns of {table}")
-
-
-def _rows(file: Path) -> Iterator[Any]:
-    for number, line in enumerate(lines_of(file), start=1):
-        try:
-            yield json.loads(line)
-        except (ValueError, RecursionError):
-            # A line without its line break is the last one of a harness that was killed while it wrote. Its range was
-            # not used, because a send waits until the line is on disk.
-            if line.endswith("\n"):
-                raise BadEvidence(f"{file} line {number} is not JSON; {WRITE_AGAIN}") from None

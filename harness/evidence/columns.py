@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from harness.model.errors import HarnessFailure
 from harness.model.schemas import TABLES, Column, Columns
 
 _ARROW: Final = {"int32": pa.int32(), "int64": pa.int64(), "bool": pa.bool_(), "string": pa.string()}
-_NUMPY: Final = {"int32": np.int32, "int64": np.int64, "bool": np.bool_}
+_NUMPY: Final[Mapping[str, type[np.generic]]] = {"int32": np.int32, "int64": np.int64, "bool": np.bool_}
 _FIRST_CAPACITY: Final = 4096
 
 
@@ -54,15 +55,15 @@ class NumberBuffer:
         self.type: pa.DataType = _ARROW[base_type(declared)]
         self._dtype = _NUMPY[base_type(declared)]
         self._nullable = nullable(declared)
-        self._values: np.ndarray[Any, Any] = np.empty(_FIRST_CAPACITY, dtype=self._dtype)
-        self._null: np.ndarray[Any, Any] | None = None
+        self._values: npt.NDArray[np.generic] = np.empty(_FIRST_CAPACITY, dtype=self._dtype)
+        self._null: npt.NDArray[np.bool_] | None = None
 
-    def put(self, at: int, rows: int, value: Any) -> None:
+    def put(self, at: int, rows: int, value: object) -> None:
         """Copies `rows` values to index `at`. ValueError on nulls in a column that may not have them."""
         self._reserve(at + rows)
-        value, null = _numbers(value, self._dtype)
-        if value is not None:
-            np.copyto(self._values[at : at + rows], value, casting="same_kind")
+        numbers, null = _numbers(value, self._dtype)
+        if numbers is not None:
+            np.copyto(self._values[at : at + rows], numbers, casting="same_kind")
         if null is None and self._null is None:
             return
         if null is not None and not self._nullable:
@@ -89,15 +90,15 @@ class TextBuffer:
 
     def __init__(self, declared: str) -> None:
         self._nullable = nullable(declared)
-        self._codes: np.ndarray[Any, Any] = np.empty(_FIRST_CAPACITY, dtype=np.int32)
+        self._codes: npt.NDArray[np.int32] = np.empty(_FIRST_CAPACITY, dtype=np.int32)
         self._code_of: dict[str, int] = {}
 
-    def put(self, at: int, rows: int, value: Any) -> None:
+    def put(self, at: int, rows: int, value: object) -> None:
         """Copies `rows` values to index `at`. ValueError on nulls in a column that may not have them."""
         if at + rows > len(self._codes):
             self._codes = np.resize(self._codes, max(at + rows, 2 * len(self._codes)))
         if value is None or isinstance(value, str):
-            codes: Any = self._code(value)
+            codes: npt.ArrayLike = self._code(value)
         else:
             encoded = pa.array(value, type=pa.string()).dictionary_encode()
             known = np.array([*map(self._code, encoded.dictionary.to_pylist()), -1], dtype=np.int32)
@@ -126,7 +127,7 @@ def buffer_of(declared: str) -> NumberBuffer | TextBuffer:
     return TextBuffer(declared) if base_type(declared) == "string" else NumberBuffer(declared)
 
 
-def _numbers(value: Any, dtype: Any) -> tuple[Any, Any]:
+def _numbers(value: object, dtype: type[np.generic]) -> tuple[npt.ArrayLike | None, npt.ArrayLike | None]:
     """Values and null mask of what was appended; the mask is None if nothing is null."""
     if value is None:
         return None, True
@@ -141,5 +142,5 @@ def _numbers(value: Any, dtype: Any) -> tuple[Any, Any]:
     return array.fill_null(False if dtype is np.bool_ else 0).to_numpy(zero_copy_only=False), null
 
 
-def _arrow_of(dtype: Any) -> pa.DataType:
+def _arrow_of(dtype: type[np.generic]) -> pa.DataType:
     return _ARROW[next(name for name, known in _NUMPY.items() if known is dtype)]

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import msgspec
 import numpy as np
 
 from harness.model.documents.record import Record
@@ -40,8 +39,16 @@ def write_json(path: Path, content: object) -> None:
 
 def plain(record: Record) -> dict[str, object]:
     """A record in plain JSON types."""
-    fields: dict[str, object] = msgspec.to_builtins(record, enc_hook=_json_default)
+    fields: dict[str, object] = json.loads(json.dumps(record, default=_json_default))
     return fields
+
+
+def _keys(record: Record) -> dict[str, object]:
+    """The written fields of a record by their keys. Records in it are left as they are."""
+    config, written = record.__struct_config__, record.written
+    keys = zip(record.__struct_fields__, record.__struct_encode_fields__, strict=True)
+    tag = {} if config.tag_field is None else {config.tag_field: config.tag}
+    return tag | {key: getattr(record, name) for name, key in keys if name in written}
 
 
 def read_json(path: Path) -> object:
@@ -90,7 +97,7 @@ def _json_default(value: object) -> object:
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, Record):
-        return plain(value)
+        return _keys(value)
     if isinstance(value, OwnKind):
         return value.value
     raise TypeError(f"{type(value).__name__} cannot be written into a document of the evidence")

@@ -19,8 +19,6 @@ from harness.model.exits import Exit, worst
 from harness.model.verdict import Status, exit_of, overall
 
 GATE: Final = "gate.json"
-MATRIX: Final = "contracts.json"  # in the same folder, if events of the matrix were played
-MATRIX_VERSION: Final = 2  # of contracts.json; 1 had other words for effects, and `mend` for `fix`
 
 _REMEDY: Final = "take the folder from its source again, or judge its bundles one by one"
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.evidence.documents import SOURCE_AGAIN, WRITE_AGAIN, read_json, write_json
+from harness.evidence.documents import SOURCE_AGAIN, WRITE_AGAIN, plain, read_json, write_json
 from harness.evidence.layout import LOGS, ignored
 from harness.evidence.parsing import MisfitError, converted, shown
-from harness.model.documents.manifest import AnyManifest, Digest, Manifest
+from harness.model.documents.manifest import AnyManifest, Digest, Manifest, Origin, SealedBy
 from harness.model.errors import BadEvidence
 from harness.model.schemas import FORMAT_VERSION, OPTIONAL_DOCUMENTS, REQUIRED_DOCUMENTS, TABLES
 
@@ -19,13 +19,17 @@ MANIFEST: Final = "manifest.json"
 SEALED_FROM: Final = "sealed_from"  # JSON lines that the seal turned into Parquet
 
 
-def write_manifest(bundle: Path, facts: Mapping[str, object], *, sealed_by: str) -> None:
-    """Digests every file of the bundle and writes the manifest. `facts`: release, scenario, seed, versions, clock."""
-    write_json(bundle / MANIFEST, manifest_of({name: bundle / name for name in sealed_names(bundle)}, facts, sealed_by))
+def write_manifest(bundle: Path, origin: Origin) -> None:
+    """Digests every file of a bundle that this harness wrote, and writes the manifest."""
+    files = {name: bundle / name for name in sealed_names(bundle)}
+    write_json(bundle / MANIFEST, manifest_of(files, plain(origin), "harness"))
 
 
-def manifest_of(files: Mapping[str, Path], facts: Mapping[str, object], sealed_by: str) -> dict[str, object]:
-    """The content of the manifest of `files`. Their keys are their names in the sealed bundle."""
+def manifest_of(files: Mapping[str, Path], facts: Mapping[str, object], sealed_by: SealedBy) -> dict[str, object]:
+    """The content of the manifest of `files`. Their keys are their names in the sealed bundle.
+
+    facts: the other keys. An earlier manifest of evidence that was sealed by hand may have more of them than `Origin`.
+    """
     digests = {name: digest(file) for name, file in sorted(files.items())}
     return {"format_version": FORMAT_VERSION, "sealed_by": sealed_by, **facts, "files": digests}
 

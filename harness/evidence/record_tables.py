@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
 
 import msgspec
 from msgspec import inspect
 
 from harness.evidence.gate import GateDocument
-from harness.model.documents.cluster import Cluster
+from harness.evidence.matrix import PlayedMatrix
+from harness.model.documents.cluster import ClusterReports
 from harness.model.documents.contract import Contract
 from harness.model.documents.manifest import Manifest, UsedPlugin
 from harness.model.documents.reads import Reads
@@ -23,12 +24,13 @@ from harness.model.verdict import Verdict
 RECORDS: Final[Mapping[str, object]] = {
     "scenario.json": PlayedScenario,
     "run.json": Run,
-    "cluster.json": Cluster,
+    "cluster.json": ClusterReports,
     "reads.json": Reads,
     "steps.json": Steps,
     "manifest.json": Manifest,
     "verdict.json": Verdict,
     "gate.json": GateDocument,
+    "contracts.json": PlayedMatrix,
 }
 # Records within documents that have a table of their own.
 APART: Final[Mapping[str, type]] = {"the contract": Contract, "a plugin": UsedPlugin}
@@ -129,7 +131,7 @@ def json_schema(document: str) -> str:
     """The JSON Schema of a document, as the text of a file."""
     schema = msgspec.json.schema(RECORDS[document], schema_hook=_schema_of)
     for record in schema["$defs"].values():
-        _permit_nulls(record)
+        _permit_nulls(record.get("properties", {}), record.get("required", ()))
     named = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": document, **schema}
     return json.dumps(named, indent=1) + "\n"
 
@@ -139,9 +141,9 @@ def _schema_of(kind: type) -> dict[str, str]:
     return {"type": "string"} if kind is FindingKind else {}
 
 
-def _permit_nulls(record: dict[str, Any]) -> None:
+def _permit_nulls(properties: dict[str, dict[str, object]], required: Collection[str]) -> None:
     """Each key that may be left out may be null too."""
-    for key, value in record.get("properties", {}).items():
-        if key not in record.get("required", ()) and value.get("default") is not None:
-            said = {word: value.pop(word) for word in ("description", "default") if word in value}
-            record["properties"][key] = {"anyOf": [value, {"type": "null"}], **said}
+    for key, value in properties.items():
+        if key not in required and value.get("default") is not None:
+            said: dict[str, object] = {word: value.pop(word) for word in ("description", "default") if word in value}
+            properties[key] = {"anyOf": [value, {"type": "null"}], **said}

@@ -17,6 +17,7 @@ from harness.evidence.documents import is_there, read_json, with_rights, write_j
 from harness.evidence.history import history_in
 from harness.evidence.judged_documents import Documents, documents_of
 from harness.evidence.layout import check_names, check_tables, ignored
+from harness.evidence.lines import rows_by_hand
 from harness.evidence.manifest import (
     MANIFEST,
     SEALED_FROM,
@@ -28,12 +29,12 @@ from harness.evidence.manifest import (
 )
 from harness.evidence.parts import encoding
 from harness.evidence.seal_recovery import STAGED, recover_locked, sealing
-from harness.evidence.values import rows_by_hand
 from harness.evidence.verdicts import VERDICT
+from harness.model.documents.manifest import SealedBy
 from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
 
-HAND: Final = "hand"
+HAND: Final[SealedBy] = "hand"
 _CHUNK_ROWS: Final = 1 << 16
 
 

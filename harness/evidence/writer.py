@@ -12,22 +12,25 @@ import os
 import shutil
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Sized
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import pyarrow as pa
+from msgspec.structs import replace
 
 from harness.evidence.columns import arrow_schema, buffer_of, columns_of, nullable
 from harness.evidence.documents import document_name, write_json
 from harness.evidence.manifest import write_manifest
 from harness.evidence.parts import merge_small_parts, write_parquet
+from harness.model.documents.manifest import Origin
+from harness.model.documents.record import Record
+from harness.model.documents.run import Run
 from harness.model.errors import HarnessFailure
 from harness.model.schemas import FORMAT_VERSION
 
 ROTATE_ROWS: Final = 200_000
 ROTATE_AFTER_S: Final = 2.0
-_RUN: Final = "run.json"
 
 
 class TableWriter(Protocol):
@@ -37,7 +40,7 @@ class TableWriter(Protocol):
     hangs: each append is then either in the evidence as a whole, or refused.
     """
 
-    def append(self, columns: Mapping[str, Any]) -> None:
+    def append(self, columns: Mapping[str, object]) -> None:
         """Adds rows: arrays (numpy, masked, pyarrow, lists with None) of one length; scalars are broadcast.
 
         A nullable column may be left out. Values are copied. HarnessFailure if the columns do not fit the table, or if
@@ -69,7 +72,7 @@ class ParquetWriter:
         self._closed = False
         self._lock = threading.Lock()  # the buffers, and which part comes next
 
-    def append(self, columns: Mapping[str, Any]) -> None:
+    def append(self, columns: Mapping[str, object]) -> None:
         with self._lock:
             if self._closed:
                 raise _closed(self._what)
@@ -122,7 +125,7 @@ class JsonLinesWriter:
         self._file = (directory / f"{writer}.jsonl").open("a", encoding="utf-8")
         self._lock = threading.Lock()
 
-    def append(self, columns: Mapping[str, Any]) -> None:
+    def append(self, columns: Mapping[str, object]) -> None:
         rows = _row_count(columns, self._what)
         try:
             arrays = [_plain(columns.get(field.name), rows, field) for field in self._schema]
@@ -181,14 +184,14 @@ class BundleWriter:
             self._writers[name, writer] = opened
         return opened
 
-    def document(self, name: str, content: object) -> None:
+    def document(self, name: str, content: Record | Sequence[Record] | Mapping[str, object]) -> None:
         """Writes a JSON document atomically; a later one of the same name replaces it.
 
         run.json gets the `format_version`: it is the first document of a run, so evidence of a run that died before it
         was sealed, and has no manifest, is still distinguishable from evidence of another format.
         """
-        if document_name(name) == _RUN and isinstance(content, Mapping):
-            content = {"format_version": FORMAT_VERSION, **content}
+        if isinstance(content, Run):
+            content = replace(content, format_version=FORMAT_VERSION)
         write_json(self.path / document_name(name), content)
 
     def log(self, source: Path, name: str) -> None:
@@ -204,28 +207,28 @@ class BundleWriter:
         for writer in self._writers.values():
             writer.close()
 
-    def seal(self, facts: Mapping[str, object]) -> None:
+    def seal(self, origin: Origin) -> None:
         """Closes all writers, then writes manifest.json with the digests of every file. Nothing may be added after."""
         self.close()
         for writer in self._writers.values():
             if isinstance(writer, ParquetWriter):
                 merge_small_parts(writer.parts)
-        write_manifest(self.path, facts, sealed_by="harness")
+        write_manifest(self.path, origin)
 
 
 def _closed(what: str) -> HarnessFailure:
     return HarnessFailure(f"{what}: the bundle is closed and takes no more rows; a thread went on after the run")
 
 
-def _row_count(columns: Mapping[str, Any], what: str) -> int:
-    lengths = {len(v) for v in columns.values() if hasattr(v, "__len__") and not isinstance(v, str | bytes)}
+def _row_count(columns: Mapping[str, object], what: str) -> int:
+    lengths = {len(v) for v in columns.values() if isinstance(v, Sized) and not isinstance(v, str | bytes)}
     if len(lengths) > 1:
         raise HarnessFailure(f"{what}: columns of different lengths {sorted(lengths)}")
     return lengths.pop() if lengths else 1
 
 
-def _plain(value: Any, rows: int, field: pa.Field) -> list[Any]:
-    scalar = isinstance(value, str) or not hasattr(value, "__len__")
+def _plain(value: object, rows: int, field: pa.Field) -> list[object]:
+    scalar = isinstance(value, str) or not isinstance(value, Sized)
     array = pa.array([value] * rows if scalar else value, type=field.type)
     if array.null_count and not field.nullable:
         raise ValueError(f"column {field.name} must be given")

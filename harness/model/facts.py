@@ -6,7 +6,7 @@ may have happened: a fault that begins to fill a disk may have ended its broker 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Annotated, Final
@@ -218,19 +218,10 @@ class Fact(Record, frozen=True, kw_only=True):
         """Whether the fact may be about a node."""
         return self.nodes is None or node in self.nodes
 
-    def as_dict(self) -> dict[str, object]:
-        """The fact as steps.json has it."""
-        plain: dict[str, object] = {
-            "nodes": None if self.nodes is None else list(self.nodes),
-            "how": self.how and self.how.value,
-            "what": self.what,
-            "topic": self.topic,
-            "client": self.client,
-            "config": self.config,
-        }
-        keys = MEANINGS[self.kind].keys
-        times: dict[str, object] = {"kind": self.kind.value, "from_ns": self.from_ns, "to_ns": self.to_ns}
-        return times | {key: plain[key] for key in keys}
+    @property
+    def written(self) -> Collection[str]:
+        """The keys of its kind, also where they are null: then they are unknown."""
+        return ("kind", "from_ns", "to_ns", *MEANINGS[self.kind].keys)
 
 
 def as_kafka_writes(config: Mapping[str, object]) -> dict[str, str]:

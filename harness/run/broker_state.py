@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.kafka.admin.client import AdminView
 from harness.kafka.storage.segment_scan import lineages_of, scrub
+from harness.model.documents.cluster import Lineage, Snapshot
 from harness.model.place import Place
 from harness.workload.drain.replica_reads import Copy
 
@@ -22,17 +22,17 @@ def observer(cluster: Cluster) -> AdminView:
     )
 
 
-def copies_of(snapshot: Mapping[str, Any], starts: Mapping[Place, Sequence[int]] | None = None) -> list[Copy]:
+def copies_of(snapshot: Snapshot, starts: Mapping[Place, Sequence[int]] | None = None) -> list[Copy]:
     """Every partition of a snapshot, with the log range of each replica that answered. starts: see `Copy`."""
     return [
         Copy(
-            topic=row["topic"],
-            partition=row["partition"],
-            leader=row["leader"],
-            logs={log["broker"]: (log["log_start"], log["log_end"]) for log in row["logs"]},
-            segment_starts=tuple((starts or {}).get((row["topic"], row["partition"]), ())),
+            topic=row.topic,
+            partition=row.partition,
+            leader=-1 if row.leader is None else row.leader,
+            logs={log.broker: (log.log_start, log.log_end) for log in row.logs},
+            segment_starts=tuple((starts or {}).get((row.topic, row.partition), ())),
         )
-        for row in snapshot["partitions"]
+        for row in snapshot.partitions
     ]
 
 
@@ -40,7 +40,7 @@ def copies_of(snapshot: Mapping[str, Any], starts: Mapping[Place, Sequence[int]]
 class Disks:
     """lineages: for cluster.json. damage: a sentence for each place in the files that no broker has written so."""
 
-    lineages: list[dict[str, Any]]
+    lineages: tuple[Lineage, ...]
     damage: list[str]
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 from harness.model.documents.run import Windows
+from harness.model.documents.steps import Steps
 from harness.model.scenario.rules import partition_of
 from harness.model.scenario.scenario import Scenario
 
 
-def windows_of(started_ns: int, ended_ns: int, steps: Sequence[Mapping[str, Any]]) -> Windows:
+def windows_of(started_ns: int, ended_ns: int, steps: Steps) -> Windows:
     """The windows of a run, from the rows of steps.json. A fault that heals by itself ends with its step."""
     during = tuple(
-        (row["started_ns"], row["healed_ns"] or row["ended_ns"] or ended_ns)
+        (row.started_ns, row.healed_ns or row.ended_ns or ended_ns)
         for row in steps
-        if row["is_fault"] and row["started_ns"] is not None
+        if row.is_fault and row.started_ns is not None
     )
     first = min((w[0] for w in during), default=ended_ns)
     last = max((w[1] for w in during), default=started_ns)

@@ -6,13 +6,14 @@ Each wait has a deadline, and reports what it last saw.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Sequence
+from typing import Protocol
 
 from harness.clusters.base import Cluster
 from harness.faults.steps.waits import INTERNAL_TOPICS
 from harness.kafka.admin.client import AdminView, PartitionState
 from harness.model.clock import now_ns
+from harness.model.documents.cluster import Phase, Snapshot
 from harness.model.documents.run import Recovered, Settled
 from harness.model.errors import HarnessTimeout
 from harness.model.pending import Pending
@@ -92,7 +93,7 @@ def transactions_over(admin: AdminView, topics: Sequence[str], deadline_s: float
     return settled(pending, what="transactions to be over", deadline_s=deadline_s)
 
 
-def snapshot(admin: AdminView, phase: str, topics: Sequence[str], groups: Sequence[str]) -> dict[str, Any]:
+def snapshot(admin: AdminView, phase: Phase, topics: Sequence[str], groups: Sequence[str]) -> Snapshot:
     """A complete snapshot, or the last one before the deadline as it is.
 
     A single snapshot may be incomplete because a leader moved between two requests, an ISR shrank for a moment or a
@@ -104,20 +105,20 @@ def snapshot(admin: AdminView, phase: str, topics: Sequence[str], groups: Sequen
     return seen
 
 
-def not_reported(snapshot: Mapping[str, Any], topics: Sequence[Topic]) -> str:
+def not_reported(snapshot: Snapshot, topics: Sequence[Topic]) -> str:
     """Partitions of the topics that a snapshot lacks, as text; empty when it has them all."""
-    reported = {(row["topic"], row["partition"]) for row in snapshot["partitions"]}
+    reported = {(row.topic, row.partition) for row in snapshot.partitions}
     wanted = ((topic.name, partition) for topic in topics for partition in range(topic.partitions))
     return ", ".join(f"{topic}-{partition}" for topic, partition in wanted if (topic, partition) not in reported)
 
 
-def _complete(snapshot: Mapping[str, Any], topics: Sequence[str]) -> bool:
+def _complete(snapshot: Snapshot, topics: Sequence[str]) -> bool:
     """Whether every replica reported its log end and every leader both watermarks, and every ISR is full."""
-    rows = snapshot["partitions"]
-    return set(topics) <= {row["topic"] for row in rows} and all(
-        {log["broker"] for log in row["logs"]} == set(row["replicas"]) == set(row["isr"])
-        and row["high_watermark"] is not None
-        and row["last_stable_offset"] is not None
+    rows = snapshot.partitions
+    return set(topics) <= {row.topic for row in rows} and all(
+        {log.broker for log in row.logs} == set(row.replicas) == set(row.isr)
+        and row.high_watermark is not None
+        and row.last_stable_offset is not None
         for row in rows
     )
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
-from typing import Any, Final
+from typing import Final
+
+from msgspec import structs
 
 from harness.clusters import Cluster
 from harness.clusters.metadata_history import history_of_cluster
 from harness.evidence import BundleWriter
-from harness.evidence.documents import plain
 from harness.evidence.history import write_history
 from harness.faults.steps import step_runner
 from harness.faults.steps.step_context import StepContext
@@ -21,15 +22,17 @@ from harness.kafka.admin.positions import SampledTopic
 from harness.model.backend import PROCESSES
 from harness.model.clock import now_ns
 from harness.model.contract.internal_topics import internal_topics
+from harness.model.documents.cluster import ClusterReports, ShareGroupOffset, Snapshot
 from harness.model.documents.contract import Contract
+from harness.model.documents.manifest import Origin
 from harness.model.documents.reads import Read
 from harness.model.documents.run import Floors, Listener, Recovered, Run, Settled, Windows
+from harness.model.documents.steps import Steps
 from harness.model.doubt_names import DoubtName
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import Scenario
 from harness.model.scenario.tier_rules import SEGMENTS_MIN, tiered_topics
-from harness.model.schemas import FORMAT_VERSION
 from harness.model.verdict import Doubt
 from harness.run import broker_state, recovery, share_groups, tls_probe
 from harness.run.admin_probe import AdminProbe
@@ -43,7 +46,7 @@ from harness.workload.drain.drain import DrainPlan, drain
 from harness.workload.drain.probe_places import COMMIT, Ask, asks_of, logs_of, non_committing_groups
 from harness.workload.drain.probes import probe
 from harness.workload.java.java_process import JavaClients
-from harness.workload.load import Load
+from harness.workload.load import Load, LoadStats
 
 Say = Callable[[str], None]
 
@@ -63,7 +66,7 @@ class Task:
     scenario: what runs. contract: of the scenario as declared, also where `scenario` is its negative control.
     negative_control: what that control changes; None for the scenario as declared.
     run: a number that marks the payloads of this run. java: the release's own clients, where the scenario has some.
-    facts: release, backend and versions, for the manifest.
+    origin: release, backend and versions, for the manifest.
     """
 
     scenario: Scenario
@@ -75,7 +78,7 @@ class Task:
     records: int
     out: Path
     java: JavaClients | None = None
-    facts: dict[str, Any] = field(default_factory=dict)
+    origin: Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +106,7 @@ def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
         bundle.close()
     record.write(finished=record.finished)
     broker_state.save_logs(cluster, bundle)
-    bundle.seal({**task.facts, "scenario": task.scenario.name, "seed": task.seed})
+    bundle.seal(structs.replace(task.origin, scenario=task.scenario.name, seed=task.seed))
     return Driven(
         bundle=task.out,
         healthy=record.finished and not record.doubts,
@@ -122,15 +125,15 @@ class _Record:
         self.started_ns = now_ns()
         self.ended_ns: int | None = None
         self.finished = False
-        self.steps: list[dict[str, Any]] = []
-        self.snapshots: list[dict[str, Any]] = []
+        self.steps: Steps = ()
+        self.snapshots: list[Snapshot] = []
         self.doubts: list[Doubt] = []
         self.notes: list[str] = []
         self.recovered = Recovered(waited_s=0.0, last_seen="not asked")
         self.transactions_settled = Settled(waited_s=0.0, last_seen="not asked")
-        self.load: dict[str, Any] = {}
+        self.load: LoadStats | None = None
         self.has_history = False
-        self.share_groups: list[dict[str, Any]] = []
+        self.share_groups: list[ShareGroupOffset] = []
         self.access = Access(cluster.client_settings())
         self.listeners: list[Listener] = []  # results of tls_probe
 
@@ -145,9 +148,9 @@ class _Record:
     def windows(self) -> Windows:
         return windows_of(self.started_ns, self.ended_ns or now_ns(), self.steps)
 
-    def on_steps(self, rows: Sequence[dict[str, Any]]) -> None:
+    def on_steps(self, rows: Steps) -> None:
         """Saves the rows after each step, so that a crash leaves them."""
-        self.steps = list(rows)
+        self.steps = rows
         self.bundle.document("steps.json", self.steps)
 
     def write(self, *, finished: bool) -> None:
@@ -156,7 +159,6 @@ class _Record:
         run = Run(
             finished=finished,
             contract=self.task.contract,
-            format_version=FORMAT_VERSION,
             negative_control=self.task.negative_control,
             started_ns=self.started_ns,
             ended_ns=self.ended_ns,
@@ -172,8 +174,10 @@ class _Record:
             recovered=self.recovered,
             transactions_settled=self.transactions_settled,
             secured=secured,
+            load=self.load or {},
+            run=self.task.run,
         )
-        self.bundle.document("run.json", {**plain(run), "load": self.load, "run": self.task.run})
+        self.bundle.document("run.json", run)
         self.bundle.document("steps.json", self.steps)
 
 
@@ -356,16 +360,14 @@ def _read_the_rest(
     for damage in disks.damage:
         record.doubt(DoubtName.DISK_DAMAGE, damage)
     _read_from_anywhere(record, load, reads, say)
-    bundle.document(
-        "cluster.json",
-        {
-            "snapshots": record.snapshots,
-            "lineages": disks.lineages,
-            "group_answers": load.group_answers(),
-            "group_resets": load.group_resets(),
-            "share_groups": record.share_groups,
-        },
+    reported = ClusterReports(
+        snapshots=tuple(record.snapshots),
+        lineages=disks.lineages,
+        group_answers=tuple(load.group_answers()),
+        group_resets=tuple(load.group_resets()),
+        share_groups=tuple(record.share_groups),
     )
+    bundle.document("cluster.json", reported)
     _write_history(record, admin)
     for died in cluster.unexpected_exits():
         record.doubt(DoubtName.NODE_DIED, str(died))
@@ -402,13 +404,13 @@ def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Read], say:
     )
     groups: dict[str, list[str]] = {}
     non_committing = non_committing_groups(record.scenario)
-    for row in record.snapshots[-1]["groups"]:
-        place = row["topic"], row["partition"]
-        if row["offset"] is None or place not in logs.starts:
+    for row in record.snapshots[-1].groups:
+        place = row.topic, row.partition
+        if row.offset is None or place not in logs.starts:
             continue
-        if row["group"] in non_committing:
-            asks.setdefault(place, []).append(Ask(place, row["offset"], COMMIT))
-        elif row["topic"] not in groups.setdefault(row["group"], []):
-            groups[row["group"]].append(row["topic"])
+        if row.group in non_committing:
+            asks.setdefault(place, []).append(Ask(place, row.offset, COMMIT))
+        elif row.topic not in groups.setdefault(row.group, []):
+            groups[row.group].append(row.topic)
     for silence in probe(asks, groups, logs, context, bundle):
         record.doubt(DoubtName.PROBE_UNANSWERED, silence)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final
+from typing import Final
 
 from harness.kafka.admin.client import AdminView
 from harness.model.clock import now_ns
 from harness.model.contract.contract import LOCK
 from harness.model.contract.kafka_defaults import LOCK_MS_DEFAULT
+from harness.model.documents.cluster import ShareGroupOffset
 from harness.model.errors import HarnessTimeout
 from harness.model.scenario.scenario import SHARE_ISOLATION, SHARE_RESET, Scenario
 from harness.model.waiting import wait_for
@@ -28,13 +28,13 @@ def set_up(admin: AdminView, scenario: Scenario) -> None:
         )
 
 
-def drained(admin: AdminView, scenario: Scenario) -> list[dict[str, Any]]:
-    """Waits until every share group has no lag on its topics. Returns rows of cluster.json's `share_groups`.
+def drained(admin: AdminView, scenario: Scenario) -> list[ShareGroupOffset]:
+    """Waits until every share group has no lag on its topics. Returns how far each came.
 
     It waits for the lock duration of records that a dead member holds, and some time more. The rows have the last
     answers of the coordinators.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[ShareGroupOffset] = []
     for group, members in scenario.share_groups.items():
         places = {(t.name, p) for t in scenario.topics for p in range(t.partitions)}
         wanted = sorted(place for place in places if any(place[0] in r.topics for r in members))
@@ -42,25 +42,25 @@ def drained(admin: AdminView, scenario: Scenario) -> list[dict[str, Any]]:
     return rows
 
 
-def _drained(admin: AdminView, group: str, places: list[tuple[str, int]], lock_s: float) -> list[dict[str, Any]]:
-    last: dict[tuple[str, int], Mapping[str, Any]] = {}
+def _drained(admin: AdminView, group: str, places: list[tuple[str, int]], lock_s: float) -> list[ShareGroupOffset]:
+    last: dict[tuple[str, int], ShareGroupOffset] = {}
 
-    def left() -> dict[str, Any]:
+    def left() -> dict[str, int | None]:
         asked_ns = now_ns()
         reported = admin.share_offsets(group, _ASK_S)
         at_ns = now_ns()
         for place in places:
             at = reported.get(place)
-            last[place] = {
-                "group": group,
-                "topic": place[0],
-                "partition": place[1],
-                "start": at.start if at else None,
-                "lag": at.lag if at else None,
-                "asked_ns": asked_ns,
-                "at_ns": at_ns,
-            }
-        return {f"{t}/{p}": row["lag"] for (t, p), row in last.items() if row["lag"] != 0}
+            last[place] = ShareGroupOffset(
+                group=group,
+                topic=place[0],
+                partition=place[1],
+                start=at.start if at else None,
+                lag=at.lag if at else None,
+                asked_ns=asked_ns,
+                at_ns=at_ns,
+            )
+        return {f"{t}/{p}": row.lag for (t, p), row in last.items() if row.lag != 0}
 
     with suppress(HarnessTimeout):  # the rows say how far the group came, which the judge weighs
         wait_for(
@@ -70,4 +70,4 @@ def _drained(admin: AdminView, group: str, places: list[tuple[str, int]], lock_s
             what=f"share group {group} to be done with all of its partitions",
             interval_s=_LOOK_S,
         )
-    return [dict(row) for row in last.values()]
+    return list(last.values())

@@ -10,7 +10,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
@@ -264,7 +264,7 @@ def _finished(metadata: Iterable[bytes]) -> Iterator[tuple[str, str, int, int]]:
             yield str(copy.topic_id), str(copy.topic), int(copy.partition or 0), int(copy.base_offset or 0)
 
 
-def _metadata_columns(said: TierRecord) -> dict[str, Any]:
+def _metadata_columns(said: TierRecord) -> dict[str, object]:
     row = {name: getattr(said, name) for name in _METADATA_COLUMNS}
     epochs = None if said.epochs is None else _text_of(said.epochs)
     return row | {"topic_partition": said.partition, "epochs": epochs}
@@ -275,7 +275,7 @@ def _text_of(epochs: Sequence[tuple[int, int]]) -> str:
     return ",".join(f"{epoch}:{start}" for epoch, start in epochs)
 
 
-def _object_columns(one: local_tier.TierObject, content: local_tier.Content) -> dict[str, Any]:
+def _object_columns(one: local_tier.TierObject, content: local_tier.Content) -> dict[str, object]:
     log = one.kind == local_tier.LOG
     return {
         "topic": [one.topic],
@@ -293,7 +293,7 @@ def _object_columns(one: local_tier.TierObject, content: local_tier.Content) -> 
     }
 
 
-def _replica_columns(one: local_tier.TierObject) -> dict[str, Any]:
+def _replica_columns(one: local_tier.TierObject) -> dict[str, object]:
     return {"broker": REMOTE_TIER, "topic": one.topic, "topic_id": one.topic_id, "partition": one.partition}
 
 

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 _PLAIN: Final = "plaintext"  # the statistics of librdkafka name no protocol then
 # A second entry for a broker that has an entry with its protocol, such as GroupCoordinator.
@@ -48,7 +48,7 @@ class Access:
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     traffic: TrafficByProtocol = field(default_factory=TrafficByProtocol)
 
-    def of(self, client: str) -> dict[str, Any]:
+    def of(self, client: str) -> dict[str, object]:
         """Settings for a client that uses its statistics for nothing else."""
         return {**self.settings, "stats_cb": partial(self.note, client)} if self.settings else {}
 

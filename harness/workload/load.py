@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from random import Random
-from typing import Any, Final
+from typing import Final, TypedDict
 
 from harness.evidence.writer import BundleWriter, TableWriter
 from harness.model.contract.contract import contract_of
+from harness.model.documents.cluster import GroupAnswer, GroupReset
 from harness.model.doubt_names import DoubtName
 from harness.model.entities import MetadataEntity, Operation
 from harness.model.errors import BadInput, HarnessFailure
@@ -39,6 +40,20 @@ from harness.workload.producers.transactions import SteppedTransactionLoop, Tran
 from harness.workload.readiness import check, close_s_of, segment_bytes_of
 
 _CLOSE_MARGIN_S: Final = 10.0
+
+
+class LoadStats(TypedDict):
+    """Figures of the load by name of client: sessions, ends of transactions, records read, ends of operations."""
+
+    acked: int
+    errors: dict[str, int]
+    retries: int
+    incarnations: dict[str, int]
+    transactions: dict[str, dict[str, int]]
+    spans: dict[str, int]  # transactions that span a segment roll
+    read: dict[str, int]
+    operations: dict[str, Counter[str]]
+
 
 Loop = ProducerLoop | StreamsLoop
 ProcessingLoop = ProcessorLoop | StreamsLoop
@@ -174,15 +189,15 @@ class Load:
             for _, jump in r.jumps
         ]
 
-    def group_answers(self) -> list[dict[str, Any]]:
-        """Committed offsets that coordinators returned while the load ran: `group_answers` of cluster.json."""
+    def group_answers(self) -> list[GroupAnswer]:
+        """Committed offsets that coordinators returned while the load ran."""
         return [row for r in self._readers.values() if isinstance(r, GroupReader) for row in r.answers]
 
-    def group_resets(self) -> list[dict[str, Any]]:
-        """Where members started, if not at their group's committed offset: `group_resets` of cluster.json."""
+    def group_resets(self) -> list[GroupReset]:
+        """Where members started, if not at their group's committed offset."""
         return [row for r in self._readers.values() if isinstance(r, GroupReader) for row in r.resets.rows]
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> LoadStats:
         """Figures for the terminal and for run.json."""
         transactional = self._transactional()
         return {

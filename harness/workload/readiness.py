@@ -14,7 +14,7 @@ def close_s_of(spec: Producer, bootstrap: str) -> float:
     """Seconds after which every send has been reported: librdkafka looks for timed-out sends once a second."""
     if spec.client == STREAMS:
         return CLOSE_S
-    return float(producer_settings(spec, bootstrap, spec.name)["delivery.timeout.ms"]) / 1000 + 3.0
+    return float(str(producer_settings(spec, bootstrap, spec.name)["delivery.timeout.ms"])) / 1000 + 3.0
 
 
 def segment_bytes_of(scenario: Scenario) -> dict[str, int]:

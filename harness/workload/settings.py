@@ -6,7 +6,7 @@ The release's own Java clients have other setting names, see `java_settings`.
 from __future__ import annotations
 
 import logging
-from typing import Any, Final
+from typing import Final
 
 import confluent_kafka
 
@@ -24,7 +24,7 @@ _QUIET.addHandler(logging.NullHandler())
 _QUIET.propagate = False
 
 # Faults last seconds here, so clients must notice them within seconds.
-_RECONNECT: Final[dict[str, Any]] = {
+_RECONNECT: Final[dict[str, object]] = {
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 500,
     "socket.connection.setup.timeout.ms": 2000,
@@ -36,7 +36,7 @@ _RECONNECT: Final[dict[str, Any]] = {
 
 # Large batches save broker CPU; a scenario that needs small ones sets them. Sends are reported during the run (as
 # unknown after 20 s), not after the default of 5 minutes.
-_PRODUCER: Final[dict[str, Any]] = {
+_PRODUCER: Final[dict[str, object]] = {
     "linger.ms": 10,
     "batch.size": 262_144,
     "batch.num.messages": 10_000,
@@ -45,12 +45,12 @@ _PRODUCER: Final[dict[str, Any]] = {
     "queue.buffering.max.messages": 1_000_000,  # the window of each stream bounds the queue, see streams.WINDOW
     "queue.buffering.max.kbytes": 262_144,
 }
-_TRANSACTIONAL: Final[dict[str, Any]] = {"transaction.timeout.ms": 30_000, "delivery.timeout.ms": 15_000}
+_TRANSACTIONAL: Final[dict[str, object]] = {"transaction.timeout.ms": 30_000, "delivery.timeout.ms": 15_000}
 # A transaction that steps begin and end stays open during faults, which take longer on a starved machine.
-_STEPPED: Final[dict[str, Any]] = _TRANSACTIONAL | {"transaction.timeout.ms": 60_000}
+_STEPPED: Final[dict[str, object]] = _TRANSACTIONAL | {"transaction.timeout.ms": 60_000}
 
 # With librdkafka's default back-off of a full fetch queue (1 s) a reader takes 4 to 6 times as long.
-_CONSUMER: Final[dict[str, Any]] = {
+_CONSUMER: Final[dict[str, object]] = {
     "fetch.queue.backoff.ms": 5,
     "fetch.wait.max.ms": 100,
     "fetch.min.bytes": 65_536,  # else brokers answer every reader for each small append, which costs them CPU
@@ -65,7 +65,7 @@ _CONSUMER: Final[dict[str, Any]] = {
 }
 
 
-def _client(bootstrap: str, client_id: str) -> dict[str, Any]:
+def _client(bootstrap: str, client_id: str) -> dict[str, object]:
     return {
         "bootstrap.servers": bootstrap,
         "client.id": client_id,
@@ -75,7 +75,7 @@ def _client(bootstrap: str, client_id: str) -> dict[str, Any]:
     }
 
 
-def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dict[str, Any]:
+def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dict[str, object]:
     """Settings of a scenario's producer; its own `config` wins. The transactional id is the producer's name."""
     if producer.client == JAVA:
         return java_settings.producer_settings(producer, bootstrap, client_id)
@@ -97,13 +97,13 @@ def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dic
     return settings
 
 
-def consumer_settings(bootstrap: str, client_id: str, group: str, isolation: str) -> dict[str, Any]:
+def consumer_settings(bootstrap: str, client_id: str, group: str, isolation: str) -> dict[str, object]:
     """Settings of a consumer of the harness."""
     settings = _RECONNECT | _CONSUMER | _client(bootstrap, client_id)
     return settings | {"group.id": group, "isolation.level": isolation}
 
 
-def reader_settings(reader: Reader, bootstrap: str, client_id: str, access: dict[str, Any]) -> dict[str, Any]:
+def reader_settings(reader: Reader, bootstrap: str, client_id: str, access: dict[str, object]) -> dict[str, object]:
     """Settings of a scenario's reader; `access`: those of its listener. Its own `config` wins."""
     group = reader.group or f"reader-{reader.name}"
     if reader.client == JAVA:
@@ -112,11 +112,11 @@ def reader_settings(reader: Reader, bootstrap: str, client_id: str, access: dict
     return settings | reader.config
 
 
-def may_retry(settings: dict[str, Any]) -> bool:
+def may_retry(settings: dict[str, object]) -> bool:
     """Whether a producer with these settings may transmit a record twice."""
-    return is_idempotent(settings) or int(settings.get("retries", 1)) > 0
+    return is_idempotent(settings) or int(str(settings.get("retries", 1))) > 0
 
 
-def is_idempotent(settings: dict[str, Any]) -> bool:
+def is_idempotent(settings: dict[str, object]) -> bool:
     """Whether a producer with these settings is idempotent: the Java client is by default."""
     return str(settings.get("enable.idempotence", True)).lower() == "true"

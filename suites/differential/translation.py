@@ -11,7 +11,7 @@ import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, cast
 
 import pyarrow.parquet as pq
 
@@ -96,7 +96,7 @@ def _document(source: Path, target: Path) -> None:
 
 
 def _with_facts(row: dict[str, Json]) -> Json:
-    return {**row, "facts": json.loads(json.dumps([fact.as_dict() for fact in facts_of_step(row)]))}
+    return {**row, "facts": cast(Json, [plain(fact) for fact in facts_of_step(row)])}
 
 
 def _table(source: Path, target: Path) -> None:

@@ -16,7 +16,6 @@ from harness.evidence import BundleWriter
 from harness.faults.steps.effect import with_recent_acks
 from harness.faults.steps.registry import check_steps
 from harness.faults.steps.step_context import StepContext
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import AdminView
 from harness.kafka.release.cache import default_cache
 from harness.kafka.release.release import resolve
@@ -29,6 +28,7 @@ from harness.run import broker_state
 from harness.workload.access import Access
 from harness.workload.load import Load
 from suites.gate.cluster_probes import RELEASE
+from suites.steps_json import doubts, run_steps
 
 __all__ = ["RELEASE", "WHOLE", "Play", "playing", "running"]
 

@@ -92,15 +92,15 @@ def test_a_frozen_and_a_dead_broker_have_no_rows_and_the_others_go_on(
     assert resumed["asked_ns"] < resumed_ns, "it answers the question that was open"
     assert not any(row["after_silence"] for row in going[1:])
 
-    (partition,) = snapshot["partitions"]
+    (partition,) = snapshot.partitions
     last = {rows[-1]["broker"]: rows[-1] for rows in (going, killed, frozen)}
     assert {b: (row["log_start"], row["log_end"]) for b, row in last.items()} == {
-        log["broker"]: (log["log_start"], log["log_end"]) for log in partition["logs"]
+        log.broker: (log.log_start, log.log_end) for log in partition.logs
     }
     marks = {(row["high_watermark"], row["last_stable_offset"]) for row in last.values()}
-    assert marks == {(partition["high_watermark"], partition["last_stable_offset"])}
-    assert {row["leader_epoch"] for row in last.values()} == {partition["leader_epoch"]}
-    assert {row["topic_id"] for row in (*going, *killed, *frozen)} == {partition["topic_id"]}
+    assert marks == {(partition.high_watermark, partition.last_stable_offset)}
+    assert {row["leader_epoch"] for row in last.values()} == {partition.leader_epoch}
+    assert {row["topic_id"] for row in (*going, *killed, *frozen)} == {partition.topic_id}
 
 
 def _ends(admin: AdminView) -> dict[int, int]:

@@ -11,6 +11,7 @@ from harness.kafka.release.cache import default_cache
 from harness.kafka.release.java_clients import with_java_clients
 from harness.kafka.release.release import Release, resolve
 from harness.model.contract.contract import contract_of
+from harness.model.documents.manifest import NamedRelease, Origin
 from harness.model.errors import HarnessFailure
 from harness.model.scenario.scenario import Scenario
 from harness.run.scenario_run import Driven, Task, drive
@@ -75,5 +76,5 @@ def _task(scenario: Scenario, release: Release, out: Path) -> Task:
         records=RECORDS,
         out=out,
         java=clients_of(release),
-        facts={"release": {"version": release.version, "commit": release.commit, "source": release.source}},
+        origin=Origin(release=NamedRelease(version=release.version, commit=release.commit, source=release.source)),
     )

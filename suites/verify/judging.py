@@ -12,8 +12,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from harness.evidence.columns import arrow_schema
+from harness.evidence.documents import plain
 from harness.evidence.parsing import parse
-from harness.model.documents.cluster import Cluster
+from harness.model.documents.cluster import ClusterReports
 from harness.model.documents.manifest import Manifest
 from harness.model.documents.reads import Reads
 from harness.model.documents.run import Run
@@ -85,7 +86,7 @@ def case_of_history(history: Built) -> Case:
         scenario=parse(Path("scenario.json"), history.scenario, PlayedScenario),
         run=parse(Path("run.json"), history.run, Run),
         steps=steps_of(history.steps),
-        cluster=parse(Path("cluster.json"), history.cluster, Cluster),
+        cluster=parse(Path("cluster.json"), history.cluster, ClusterReports),
         reads=parse(Path("reads.json"), history.reads, Reads),
         history=history.metadata,
     )
@@ -97,7 +98,7 @@ def steps_of(rows: Sequence[Row]) -> Steps:
 
 
 def _facts_of(row: Row) -> list[dict[str, object]]:
-    return [] if "facts" in row else [fact.as_dict() for fact in facts_of_step(row)]
+    return [] if "facts" in row else [plain(fact) for fact in facts_of_step(row)]
 
 
 def frames_of(spark: SparkSession, histories: Sequence[Built]) -> Frames:

@@ -10,12 +10,12 @@ import pytest
 
 from harness import scenarios
 from harness.commands import docs, matrix
+from harness.evidence.documents import plain
 from harness.model.errors import BadInput
 
 
 def as_json(cell: matrix.Cell) -> dict[str, Any]:
-    row: dict[str, Any] = json.loads(json.dumps(matrix.plain(cell)))
-    return row
+    return plain(cell.document)
 
 
 def test_each_catalogue_is_current() -> None:

@@ -17,7 +17,7 @@ from harness.model.verdict import Status, Verdict
 from harness.verify.engine import inputs
 from suites.verify.edits import contract, run_finished, start_at, stuck
 from suites.verify.history import START_NS, Built, History
-from suites.verify.judging import HistoryBatch, verdicts
+from suites.verify.judging import HistoryBatch, steps_of, verdicts
 from suites.verify.metadata import Metadata
 
 
@@ -110,14 +110,18 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "a fault without effect, which the run reported": (
         changed(
             lambda b: b.steps[0].update(effect={"held": False, "because": "no", "seen": {}}),
-            lambda b: b.run.update(doubts=[{"name": n, "text": text} for n, text in step_runner.doubts(b.steps)]),
+            lambda b: b.run.update(
+                doubts=[{"name": n, "text": text} for n, text in step_runner.doubts(steps_of(b.steps))]
+            ),
         ),
         ["no_effect"],
     ),
     "a fault without a report of its effect, which the run reported": (
         changed(
             lambda b: b.steps[0].update(effect=None),
-            lambda b: b.run.update(doubts=[{"name": n, "text": text} for n, text in step_runner.doubts(b.steps)]),
+            lambda b: b.run.update(
+                doubts=[{"name": n, "text": text} for n, text in step_runner.doubts(steps_of(b.steps))]
+            ),
         ),
         ["no_effect"],
     ),

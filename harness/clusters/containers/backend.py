@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harness.clusters.base import START, TESTED, party
 from harness.clusters.choosing import able
@@ -43,6 +43,9 @@ from harness.model.backend import CONTAINERS
 from harness.model.errors import BadInput
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario.scenario import ClusterShape
+
+if TYPE_CHECKING:
+    from docker.models.networks import Network
 
 Progress = Callable[[str], None]
 
@@ -194,10 +197,10 @@ def _addresses(plan: Subnets) -> dict[str, str]:
     return {**nodes, **before, TOXIPROXY: plan.toxiproxy, S3_SERVER: plan.s3[0]}
 
 
-def _network(subnet: str, labels: dict[str, str], *, internal: bool) -> Any:
+def _network(subnet: str, labels: dict[str, str], *, internal: bool) -> Network:
     """Makes a network. A port that is published on it without an address is bound to 127.0.0.1 as well."""
     from docker.types import IPAMConfig, IPAMPool
-    from testcontainers.core.network import Network
+    from testcontainers.core import network
 
     settings = {
         "driver": "bridge",
@@ -207,7 +210,7 @@ def _network(subnet: str, labels: dict[str, str], *, internal: bool) -> Any:
         "ipam": IPAMConfig(pool_configs=[IPAMPool(subnet=subnet)]),
     }
     with asking(f"make the network {subnet}"):
-        return Network(docker_network_kw=settings).create()
+        return network.Network(docker_network_kw=settings).create()
 
 
 def _common(classpath: Iterable[Path]) -> Path:

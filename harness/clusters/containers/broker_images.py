@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from harness.clusters.containers.engine import NoEngine, asking, engine, image_of, pull, short_lived_labels
 from harness.clusters.nodes.storage_format import FORMAT_S, TOOL_FLAGS, TOOL_HEAP, StorageTool
@@ -22,6 +22,11 @@ from harness.kafka.release.image_layout import BrokerImage, Found, find_kafka
 from harness.kafka.release.release import IMAGE, Release
 from harness.model.errors import BadInput
 from harness.model.waiting import wait_for
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+    from docker.models.images import Image
 
 STORAGE: Final = "storage"
 _REFERENCE: Final = re.compile(r"[\w.][\w.:/@-]*", re.ASCII)
@@ -50,7 +55,9 @@ def image_release(spec: str, cache: Path, progress: Progress) -> Release:
     return Release(found.version, found.commit, source, found.jars, image=image)
 
 
-def broker_image(reference: str, identity: str, config: Mapping[str, Any], found: Found) -> BrokerImage:
+def broker_image(
+    reference: str, identity: str, config: Mapping[str, Sequence[str] | None], found: Found
+) -> BrokerImage:
     """An image of brokers, from its configuration and from what was found in it.
 
     If the makers' entry point is in the image, the nodes run the image's configured entry point: a user may have put
@@ -61,7 +68,7 @@ def broker_image(reference: str, identity: str, config: Mapping[str, Any], found
     return BrokerImage(reference, identity, found.layout, entry, variables)
 
 
-def _pulled(client: Any, spec: str, reference: str, progress: Progress) -> Any:
+def _pulled(client: DockerClient, spec: str, reference: str, progress: Progress) -> Image:
     """The image, pulled if the engine lacks it. BadInput if it is of another architecture than the engine."""
     image = image_of(client, reference)
     if image is None:
@@ -85,7 +92,7 @@ def _pulled(client: Any, spec: str, reference: str, progress: Progress) -> Any:
 class _Files:
     """Implements `image_layout.Files` with a container of the image."""
 
-    container: Any
+    container: Container
     cache: Cache
 
     def archive(self, path: str, target: Path) -> bool:
@@ -103,7 +110,7 @@ class _Files:
 
 
 @contextmanager
-def _unstarted(client: Any, identity: str) -> Iterator[Any]:
+def _unstarted(client: DockerClient, identity: str) -> Iterator[Container]:
     """A container that is never started: its command does not exist."""
     with asking("make a container to inspect an image"):
         container = client.containers.create(

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from harness.clusters.containers import reap
 from harness.clusters.containers.engine import RUN_LABEL, asking
@@ -24,6 +24,11 @@ from harness.clusters.processes.supervision import Supervision
 from harness.clusters.state import RunState
 from harness.model.errors import HarnessFailure
 from harness.model.limits import MIB, NO_LIMITS, Limits
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.containers import Container
+    from docker.models.networks import Network
 
 # A broker uses about a third of this cap. It protects the other nodes and the harness from a broker that leaks memory.
 # CPU time has no cap by default: on two cores it would only slow every start, and slow brokers look like dead ones.
@@ -39,26 +44,29 @@ exec {server} -host 0.0.0.0 -port {port} -config {config}
 """
 
 
+_Command = tuple[tuple[str, ...], Path, Path, dict[str, str]]  # arguments, folder, output, environment
+
+
 @dataclass(slots=True)
 class Containers:
     """Implements `runner.Runner` and `runner.Memory`. `run_proxy` has to be called before `start`."""
 
-    client: Any
+    client: DockerClient
     state: RunState
     labels: Mapping[str, str]
     images: Images
-    network: Any  # the network of the nodes
+    network: Network  # of the nodes
     addresses: Mapping[str, str]  # by name of a container: its address on that network
     shared: list[Path]  # paths that every node may read
     supervision: Supervision
     limits: Limits = NO_LIMITS
     written: list[Path] = field(default_factory=list)  # paths that every node may write, besides its own files
     folders: Mapping[str, str] = field(default_factory=dict)  # by path inside: the subfolder of the node mounted there
-    _commands: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # the command of each container
-    _made: dict[str, Any] = field(default_factory=dict)
+    _commands: dict[str, _Command] = field(default_factory=dict)  # the command of each container
+    _made: dict[str, Container] = field(default_factory=dict)
     _pool: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(8, "engine"))
 
-    def run_proxy(self, binary: Path, plan: Subnets, outside: Any) -> dict[int, int]:
+    def run_proxy(self, binary: Path, plan: Subnets, outside: Network) -> dict[int, int]:
         """Starts toxiproxy on the nodes' network and on `outside`. Returns port of toxiproxy -> port of 127.0.0.1."""
         config = self.state.directory / "toxiproxy.json"
         config.write_text(plan.toxiproxy_config(), "utf-8")
@@ -107,14 +115,14 @@ class Containers:
         output: Path,
         env: Mapping[str, str],
         reads: Mapping[Path, str],
-        ports: Mapping[str, Any] | None = None,
-        **more: Any,
-    ) -> Any:
+        ports: Mapping[str, tuple[str, None]] | None = None,
+        **more: object,
+    ) -> Container:
         from docker.types import EndpointConfig
         from testcontainers.core.container import DockerContainer
 
         endpoint = EndpointConfig(self.client.api.api_version, ipv4_address=self.addresses[name])
-        settings: dict[str, Any] = {
+        settings: dict[str, object] = {
             "labels": dict(self.labels),
             "hostname": name,
             "user": f"{os.getuid()}:{os.getgid()}",  # the owner of the files, whatever user the image names
@@ -136,7 +144,8 @@ class Containers:
         for place, folder in self.folders.items():
             if (cwd / folder).is_dir():
                 container.with_volume_mapping(cwd / folder, place, "rw")
-        container.ports = dict(ports or {})  # its own methods do not accept pairs of address and port
+        # Neither its methods nor its types know pairs of address and port.
+        container.ports = dict(ports or {})  # type: ignore[arg-type]
         return container.start().get_wrapped_container()
 
     def signal(self, names: Sequence[str], number: int) -> list[str]:
@@ -216,7 +225,7 @@ def _own_bytes(pid: int) -> int:
     raise HarnessFailure(f"/proc/{pid}/status does not show the memory of process {pid} (RssAnon)")
 
 
-def _state_of(container: Any) -> ProcessState:
+def _state_of(container: Container) -> ProcessState:
     container.reload()
     state = container.attrs["State"]
     if state["Running"]:
@@ -234,7 +243,7 @@ def _epoch_ns(text: str) -> int | None:
     return None
 
 
-def _remove_default_route(container: Any) -> None:
+def _remove_default_route(container: Container) -> None:
     """Keeps toxiproxy's connections inside. A published port needs no default route."""
     container.exec_run(["ip", "route", "del", "default"], user="0:0")
     code, output = container.exec_run(["ip", "route", "show", "default"], user="0:0")
@@ -243,6 +252,6 @@ def _remove_default_route(container: Any) -> None:
         raise HarnessFailure(f"the default route of the toxiproxy container cannot be removed: {text}")
 
 
-def _published(container: Any) -> dict[int, int]:
+def _published(container: Container) -> dict[int, int]:
     bound = container.attrs["NetworkSettings"]["Ports"]
     return {int(port.partition("/")[0]): int(places[0]["HostPort"]) for port, places in bound.items() if places}

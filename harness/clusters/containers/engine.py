@@ -9,15 +9,20 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final, TypedDict
 
 import psutil
 
 from harness.clusters.state import default_root
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.limits import MIB, Limits
+
+if TYPE_CHECKING:
+    from docker import DockerClient
+    from docker.models.images import Image
+    from requests import Response
 
 # testcontainers reads this when it is first imported. Its reaper needs an image; our supervisor does the same work.
 os.environ["TESTCONTAINERS_RYUK_DISABLED"] = "true"
@@ -32,6 +37,21 @@ PULL_SILENCE_S: Final = 60.0  # an engine reports the progress of a pull several
 PULL_S: Final = 1800.0
 
 
+class EngineInfo(TypedDict, total=False):
+    """An engine's description of itself, as far as it is needed."""
+
+    ServerVersion: str
+    CgroupVersion: str
+    OSType: str
+    Architecture: str
+    SecurityOptions: list[str] | None
+    DockerRootDir: str
+    MemoryLimit: bool
+    CpuCfsQuota: bool
+    NCPU: int
+    MemTotal: int
+
+
 class NoEngine(BadInput):
     """There is no usable container engine. `why` is the cause, without the remedy."""
 
@@ -41,7 +61,7 @@ class NoEngine(BadInput):
         self.remedy = remedy
 
 
-def engine() -> Any:
+def engine() -> DockerClient:
     """A client of the engine at DOCKER_HOST. NoEngine if none answers."""
     try:
         import docker
@@ -66,7 +86,7 @@ def _check_socket(where: str) -> None:
             probe.connect(where.removeprefix("unix://"))
 
 
-def pull(client: Any, reference: str) -> str:
+def pull(client: DockerClient, reference: str) -> str:
     """Makes the engine pull an image. Returns why it could not; empty on success.
 
     Gives up after `PULL_SILENCE_S` seconds of silence, and after `PULL_S` seconds in all. Docker's client would wait
@@ -90,7 +110,7 @@ def pull(client: Any, reference: str) -> str:
     return ""
 
 
-def image_of(client: Any, reference: str) -> Any:
+def image_of(client: DockerClient, reference: str) -> Image | None:
     """The engine's description of an image; None if it has no image of that name."""
     from docker.errors import APIError, ImageNotFound
 
@@ -105,23 +125,24 @@ def image_of(client: Any, reference: str) -> Any:
             raise
 
 
-def _pulling(client: Any, reference: str) -> Any:
+def _pulling(client: DockerClient, reference: str) -> Response:
     from docker import auth
     from docker.utils import parse_repository_tag
 
     repository, tag = parse_repository_tag(reference)
     registry, _ = auth.resolve_repository_name(repository)
     login = auth.get_config_header(client.api, registry)
-    return client.api.post(
+    answer: Response = client.api.post(
         f"{client.api.base_url}/v{client.api.api_version}/images/create",
         params={"fromImage": repository, "tag": tag or "latest"},
         headers={"X-Registry-Auth": login} if login else {},
         stream=True,
         timeout=PULL_SILENCE_S,
     )
+    return answer
 
 
-def check_limits(client: Any, limits: Limits) -> None:
+def check_limits(client: DockerClient, limits: Limits) -> None:
     """BadInput for a limit that the engine would accept and not enforce, with no other sign than a line in its log."""
     if limits.asked():
         with asking("report what it can limit"):
@@ -129,7 +150,7 @@ def check_limits(client: Any, limits: Limits) -> None:
         check_enforced(info, limits)
 
 
-def check_enforced(info: Mapping[str, Any], limits: Limits) -> None:
+def check_enforced(info: EngineInfo, limits: Limits) -> None:
     """BadInput for a limit that the engine, by its own description, cannot enforce."""
     if limits.memory is not None and not info.get("MemoryLimit"):
         raise BadInput(f"--memory: the container engine cannot limit memory: {CGROUPS}, or leave --memory out")

@@ -16,13 +16,16 @@ import tarfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from harness.clusters.containers.engine import asking, image_of, pull
 from harness.kafka.release.cache import Cache
 from harness.kafka.release.image_layout import BrokerImage
 from harness.kafka.release.java import bundled_java, find_java
 from harness.model.errors import BadInput, HarnessFailure
+
+if TYPE_CHECKING:
+    from docker import DockerClient
 
 # With glibc: the native libraries of Kafka's codecs need it.
 PUBLIC: Final = "eclipse-temurin:21-jre"
@@ -54,7 +57,7 @@ class Images:
     proxy: str
 
 
-def images(client: Any, cache: Path, progress: Progress, brokers: BrokerImage | None = None) -> Images:
+def images(client: DockerClient, cache: Path, progress: Progress, brokers: BrokerImage | None = None) -> Images:
     """Pulls or makes the images that the engine lacks. BadInput if it cannot.
 
     brokers: an image of brokers, which the engine has already. It replaces the image with a JRE.
@@ -73,7 +76,7 @@ def images(client: Any, cache: Path, progress: Progress, brokers: BrokerImage | 
     return Images(name, java, str(taken.id), proxy)
 
 
-def _made(client: Any, repository: str, parts: dict[str, Path], cache: Cache, progress: Progress) -> str:
+def _made(client: DockerClient, repository: str, parts: dict[str, Path], cache: Cache, progress: Progress) -> str:
     name = _name(repository, parts)
     with cache.locked(name.replace(":", "-"), progress):
         if not image_of(client, name):
@@ -82,7 +85,7 @@ def _made(client: Any, repository: str, parts: dict[str, Path], cache: Cache, pr
     return name
 
 
-def _pulled(client: Any, progress: Progress) -> bool:
+def _pulled(client: DockerClient, progress: Progress) -> bool:
     """Whether a registry had the public image."""
     progress(f"pulling {PUBLIC}")
     return not pull(client, PUBLIC)
@@ -128,7 +131,7 @@ def _name(repository: str, parts: dict[str, Path]) -> str:
     return f"{repository}:{digest.hexdigest()[:16]}"
 
 
-def _import(client: Any, name: str, parts: dict[str, Path], cache: Cache) -> None:
+def _import(client: DockerClient, name: str, parts: dict[str, Path], cache: Cache) -> None:
     repository, _, tag = name.partition(":")
     with cache.scratch() as scratch:
         archive = scratch / "image.tar"

@@ -8,13 +8,12 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Iterator
-from typing import Any
 
 import docker
 from docker.errors import APIError, NotFound
 
 
-def runs_of(client: Any, label: str, run_label: str) -> set[str]:
+def runs_of(client: docker.DockerClient, label: str, run_label: str) -> set[str]:
     """The names of runs that have containers or networks with the label."""
     wanted = {"label": label}
     containers = client.containers.list(all=True, filters=wanted, ignore_removed=True)
@@ -23,7 +22,7 @@ def runs_of(client: Any, label: str, run_label: str) -> set[str]:
     return {labels[run_label] for labels in found}
 
 
-def reap(client: Any, label: str) -> list[str]:
+def reap(client: docker.DockerClient, label: str) -> list[str]:
     """Removes containers, then networks, then volumes that carry the label, and returns their names. Idempotent.
 
     The order matters: neither a network with containers nor a mounted volume can be removed.

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field
+from typing import Final
 
 from harness.kafka.storage.request_frames import FRAME_BYTES_MAX, LENGTH, Head, correlation_of, errors_of, head_of
 from harness.model.clock import now_ns
@@ -62,9 +62,6 @@ class HeldFrame:
     errors: tuple[str, ...] | None = None
     cut_off: bool = False  # the connection to the broker ended before its answer came
 
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"errors": None if self.errors is None else list(self.errors)}
-
 
 class FrameProxy:
     """Listens for each link and forwards to its broker. A context manager: leaving it closes all connections.
@@ -110,7 +107,7 @@ class FrameProxy:
             if not self._thread.is_alive():
                 self._loop.close()
 
-    def _do(self, work: Coroutine[Any, Any, None], deadline_s: float) -> None:
+    def _do(self, work: Coroutine[object, None, None], deadline_s: float) -> None:
         try:
             asyncio.run_coroutine_threadsafe(work, self._loop).result(deadline_s)
         except (OSError, TimeoutError) as failed:
@@ -125,7 +122,9 @@ class FrameProxy:
             serve = self._serving(name, upstream)
             self._servers.append(await asyncio.start_server(serve, host, port))
 
-    def _serving(self, link: str, upstream: Address) -> Any:
+    def _serving(
+        self, link: str, upstream: Address
+    ) -> Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]:
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             task = asyncio.current_task()
             assert task is not None

@@ -8,13 +8,12 @@ and goes through `_Transport`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 import requests
 import toxiproxy.api
-from toxiproxy import Toxiproxy
+from toxiproxy import Proxy, Toxiproxy
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
 from harness.model.errors import HarnessFailure
@@ -30,21 +29,23 @@ class _Transport:
         self._session = requests.Session()
         self._session.trust_env = False
 
-    def get(self, **request: Any) -> requests.Response:
-        return self._checked("GET", request)
+    def get(self, url: str, params: Mapping[str, str] | None = None) -> requests.Response:
+        return self._checked(requests.Request("GET", url, params=params))
 
-    def post(self, **request: Any) -> requests.Response:
-        return self._checked("POST", request)
+    def post(
+        self, url: str, data: str | None = None, json: Mapping[str, str | float | Mapping[str, float]] | None = None
+    ) -> requests.Response:
+        return self._checked(requests.Request("POST", url, data=data, json=json))
 
-    def delete(self, **request: Any) -> requests.Response:
-        return self._checked("DELETE", request)
+    def delete(self, url: str) -> requests.Response:
+        return self._checked(requests.Request("DELETE", url))
 
-    def _checked(self, method: str, request: dict[str, Any]) -> requests.Response:
+    def _checked(self, request: requests.Request) -> requests.Response:
         # A new connection for each call: an idle one would outlive its server and stay open at the end.
-        headers = {"Connection": "close"}
-        response = self._session.request(method, timeout=_TIMEOUT_S, headers=headers, **request)
+        request.headers = {"Connection": "close"}
+        response = self._session.send(self._session.prepare_request(request), timeout=_TIMEOUT_S)
         if response.status_code >= 400 and response.status_code not in (400, 404, 409):  # the package raises on these
-            raise HarnessFailure(f"toxiproxy answered {response.status_code} to {method} {request['url']}")
+            raise HarnessFailure(f"toxiproxy answered {response.status_code} to {request.method} {response.url}")
         return response
 
 
@@ -142,7 +143,7 @@ class ToxiproxyClient:
             raise HarnessFailure(f"toxiproxy did not enable {', '.join(sorted(off))} again")
 
     @staticmethod
-    def _proxy(server: Toxiproxy, name: str) -> Any:
+    def _proxy(server: Toxiproxy, name: str) -> Proxy:
         proxy = server.get_proxy(name)
         if proxy is None:
             raise HarnessFailure(f"toxiproxy has no link {name}")

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TypedDict
 
 from harness.clusters.processes.runner import ProcessState
 from harness.model.errors import HarnessFailure, HarnessTimeout
@@ -19,6 +19,25 @@ from harness.model.scratch import DISK_REFUSES, REMEDY
 
 _ANSWER_S = 30.0
 _SCRIPT = Path(__file__).with_name("supervisor.py")
+
+
+class _Process(TypedDict):
+    """The state of a process."""
+
+    pid: int
+    returncode: int | None
+    ended_ns: int | None
+
+
+class _Answer(TypedDict, total=False):
+    """An answer of the supervisor; see there which call has which of them."""
+
+    call: int
+    error: str
+    errno: int | None
+    pid: int
+    sent: list[str]
+    processes: dict[str, _Process]
 
 
 class Supervision:
@@ -86,13 +105,13 @@ class Supervision:
                 pipe.close()
         self._process.returncode = 0  # it is meant to live on: suppresses a ResourceWarning
 
-    def _call(self, **request: Any) -> dict[str, Any]:
+    def _call(self, **request: object) -> _Answer:
         with self._lock:
             self._calls += 1
             try:
                 assert self._process.stdin is not None
                 self._process.stdin.write(json.dumps(request | {"call": self._calls}).encode() + b"\n")
-                answer: dict[str, Any] = {}
+                answer: _Answer = {}
                 while answer.get("call") != self._calls:  # the answer to an interrupted call may come first
                     answer = json.loads(self._line())
             except (OSError, ValueError) as error:

@@ -28,8 +28,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 _PR_SET_PDEATHSIG = 1
 _LOOK_S = 0.2  # interval at which it checks that the harness exists
@@ -81,7 +81,7 @@ class Supervisor:
         with contextlib.suppress(BrokenPipeError):  # the harness has just ended; the loop notices it
             os.write(1, json.dumps(answer | {"call": call}).encode() + b"\n")
 
-    def do_start(self, name: str, argv: list[str], cwd: str, output: str, env: dict[str, str]) -> dict[str, Any]:
+    def do_start(self, name: str, argv: list[str], cwd: str, output: str, env: dict[str, str]) -> dict[str, object]:
         self._reap()
         if name in self.processes and name not in self.ended_ns:
             raise ValueError(f"{name} is running")
@@ -99,14 +99,14 @@ class Supervisor:
         self.ended_ns.pop(name, None)
         return {"pid": self.processes[name].pid}
 
-    def do_signal(self, names: list[str], signal: int) -> dict[str, Any]:
+    def do_signal(self, names: list[str], signal: int) -> dict[str, object]:
         self._reap()
         alive = [name for name in names if name in self.processes and name not in self.ended_ns]
         for name in alive:
             self.processes[name].send_signal(signal)
         return {"sent": alive}
 
-    def do_status(self) -> dict[str, Any]:
+    def do_status(self) -> dict[str, object]:
         self._reap()
         return {
             "processes": {
@@ -115,11 +115,11 @@ class Supervisor:
             }
         }
 
-    def do_cleanup(self, argv: list[str], first: bool = False) -> dict[str, Any]:
+    def do_cleanup(self, argv: list[str], first: bool = False) -> dict[str, object]:
         (self.first if first else self.last).append(argv)
         return {}
 
-    def do_stop(self) -> dict[str, Any]:
+    def do_stop(self) -> dict[str, object]:
         self.stop_everything()
         self.stopped = True
         return {}
@@ -155,7 +155,7 @@ def _succeeded(argv: list[str], give_up_at: float) -> bool:
         return False
 
 
-def _die_with(supervisor: int) -> Any:
+def _die_with(supervisor: int) -> Callable[[], None]:
     def before_exec() -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
             signal.signal(number, signal.SIG_DFL)

@@ -13,6 +13,7 @@ from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
 from harness.model.contract.contract import DELETE_GROUP, READER_AWAY
+from harness.model.documents.steps import GroupAway, GroupDeleted
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.facts import FactKind
 from harness.model.outcome import Outcome
@@ -80,7 +81,9 @@ class ReaderAway(Fault):
             left = [absence.left_ns for absence in absences.values()]
             if None not in left:
                 left_ns = max(at for at in left if at is not None)
-                context.record_event("group_away", group=self.group, from_ns=from_ns, left_ns=left_ns, to_ns=back_ns)
+                context.record_event(
+                    GroupAway(group=self.group, from_ns=from_ns, left_ns=left_ns, to_ns=back_ns, at_ns=now_ns())
+                )
         wait_for(
             lambda: sorted(name for name, member in members.items() if not member.settled),
             until=lambda idle: len(idle) < len(members),
@@ -174,5 +177,7 @@ class DeleteGroup(Action):
             outcome = Outcome.UNKNOWN
             raise
         finally:
-            context.record_event("group_deleted", group=self.group, outcome=outcome.value, asked_ns=asked_ns)
+            context.record_event(
+                GroupDeleted(group=self.group, outcome=outcome.value, asked_ns=asked_ns, at_ns=now_ns())
+            )
         return Done(resolved={"group": self.group})

@@ -15,6 +15,7 @@ from harness.kafka.admin.groups import ProducerOnPartition, TransactionState
 from harness.kafka.admin.wire import Unanswered
 from harness.model.clock import now_ns
 from harness.model.contract.contract import ABORT_TRANSACTION
+from harness.model.documents.steps import TransactionAborted
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.facts import FactKind
 from harness.model.outcome import Outcome
@@ -104,6 +105,7 @@ class AbortTransaction(Action):
     def _abort(
         self, context: StepContext, leader: int, topic_id: str, reported: TransactionState, hanging: ProducerOnPartition
     ) -> None:
+        assert hanging.txn_start_offset is not None
         asked_ns, outcome = now_ns(), Outcome.UNKNOWN
         try:
             error = context.admin.abort_on(leader, hanging)
@@ -116,18 +118,20 @@ class AbortTransaction(Action):
             ) from silent
         finally:
             context.record_event(
-                "transaction_aborted",
-                topic=hanging.topic,
-                topic_id=topic_id,
-                partition=hanging.partition,
-                producer=self.producer,
-                producer_id=hanging.producer_id,
-                producer_epoch=hanging.producer_epoch,
-                start_offset=hanging.txn_start_offset,
-                leader=leader,
-                coordinator=reported.state,
-                outcome=outcome.value,
-                asked_ns=asked_ns,
+                TransactionAborted(
+                    topic=hanging.topic,
+                    topic_id=topic_id,
+                    partition=hanging.partition,
+                    at_ns=now_ns(),
+                    producer=self.producer,
+                    producer_id=hanging.producer_id,
+                    producer_epoch=hanging.producer_epoch,
+                    start_offset=hanging.txn_start_offset,
+                    leader=leader,
+                    coordinator=reported.state,
+                    outcome=outcome.value,
+                    asked_ns=asked_ns,
+                )
             )
 
     def _marks(self, context: StepContext, place: Place) -> tuple[int, int]:

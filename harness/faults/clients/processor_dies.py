@@ -12,6 +12,8 @@ from harness.faults.steps.load import ProcessorDeath
 from harness.faults.steps.step import EffectProof, Fault, GroupRef, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
+from harness.model.clock import now_ns
+from harness.model.documents.steps import ProcessorDied
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
 from harness.model.scenario.scenario import STREAMS, Count, Moment, Processing
@@ -75,13 +77,15 @@ class ProcessorDies(Fault):
             death.called_off = True
             for (topic, partition), (first, end) in sorted((death.between or {}).items()):
                 context.record_event(
-                    "processor_died",
-                    topic=topic,
-                    partition=partition,
-                    group=self.group,
-                    at=self.at,
-                    from_offset=first,
-                    before_offset=end,
+                    ProcessorDied(
+                        topic=topic,
+                        partition=partition,
+                        at_ns=now_ns(),
+                        group=self.group,
+                        at=self.at,
+                        from_offset=first,
+                        before_offset=end,
+                    )
                 )
 
     def _effect(self, death: ProcessorDeath) -> EffectProof:

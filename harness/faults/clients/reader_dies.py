@@ -11,6 +11,8 @@ from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import EffectProof, Fault, GroupRef, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
+from harness.model.clock import now_ns
+from harness.model.documents.steps import ReaderDied
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
 from harness.model.scenario.scenario import Count
@@ -70,10 +72,12 @@ class ReaderDies(Fault):
             death.called_off = True
             for (topic, partition), (first, end) in sorted((death.between or {}).items()):
                 context.record_event(
-                    "reader_died",
-                    topic=topic,
-                    partition=partition,
-                    group=self.group,
-                    from_offset=first,
-                    before_offset=end,
+                    ReaderDied(
+                        topic=topic,
+                        partition=partition,
+                        at_ns=now_ns(),
+                        group=self.group,
+                        from_offset=first,
+                        before_offset=end,
+                    )
                 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.load import Member
@@ -89,7 +89,7 @@ def _assignments(members: Mapping[str, Member]) -> dict[str, tuple[int, frozense
     return {name: (member.rebalances, member.places) for name, member in members.items()}
 
 
-def _protocol_proof(reported: str, members: Mapping[str, Member], seen: dict[str, Any]) -> EffectProof:
+def _protocol_proof(reported: str, members: Mapping[str, Member], seen: Mapping[str, object]) -> EffectProof:
     """Proof: the group uses the newer protocol exactly while one of its members does (KIP-848)."""
     wanted = "consumer" if any(member.protocol == "consumer" for member in members.values()) else "classic"
     seen = {**seen, "group_type": reported}
@@ -99,7 +99,7 @@ def _protocol_proof(reported: str, members: Mapping[str, Member], seen: dict[str
     return EffectProof(True, f"it commits again, in a {reported or wanted} group", seen)
 
 
-def _static_proof(same: bool, moved: Sequence[str], seen: dict[str, Any]) -> EffectProof:
+def _static_proof(same: bool, moved: Sequence[str], seen: Mapping[str, object]) -> EffectProof:
     """Proof: the static member has the same partitions as before, and no other member has a new assignment."""
     if moved:
         because = f"the group was rebalanced: {', '.join(sorted(moved))} gained or lost partitions"

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from harness.faults.disks.common import LogSince
 from harness.faults.nodes import process
@@ -139,7 +139,7 @@ def _loaded(
         said = {node: log.find(_LOADED) for node, log in since.items()}
         loaded = {node: int(match[1]) if match else -1 for node, match in said.items()}
         late = [node for node, offset in loaded.items() if offset < snapshots[node]]
-        seen: dict[str, Any] = {"loaded": {str(node): offset for node, offset in loaded.items()}}
+        seen = {"loaded": {str(node): offset for node, offset in loaded.items()}}
         if late:
             return EffectProof(False, f"{late} did not load the snapshots that they had written", seen)
         if difference := known.differs(Metadata.of(context)):

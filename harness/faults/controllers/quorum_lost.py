@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from harness.faults.nodes.process import injection, restart
 from harness.faults.steps.declared_facts import Declared, Declares
@@ -86,7 +86,7 @@ def _nothing_committed(context: StepContext, victims: Collection[int]) -> Probe:
     left = sorted(set(controllers) - set(victims))
 
     def asked() -> EffectProof:
-        seen: dict[str, Any] = {"active_controller": [before.leader, -1]}
+        seen: dict[str, object] = {"active_controller": [before.leader, -1]}
         if not busy:
             return EffectProof(False, IDLE, seen)
         if len(left) > len(controllers) // 2:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from harness.faults.controllers import common as controllers
 from harness.faults.disks.common import LogSince, only_node
@@ -78,7 +78,7 @@ def _removed(context: StepContext, node: int, before: Quorum, since: Mapping[int
             return EffectProof(False, IDLE)
         now = context.admin.quorum()
         reported = {controller: _last_voters(log) for controller, log in since.items()}
-        seen: dict[str, Any] = {
+        seen: dict[str, object] = {
             "voters": [sorted(before.voters), sorted(now.voters)],
             "leader": [before.leader, now.leader],
             "committed": [mark, now.high_watermark],

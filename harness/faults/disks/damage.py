@@ -40,6 +40,8 @@ from harness.kafka.storage.log_directory import (
     leader_epochs,
     offset_checkpoint,
 )
+from harness.model.clock import now_ns
+from harness.model.documents.steps import OnlyDiskLost
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind, Stop
 from harness.model.place import Place
@@ -382,12 +384,14 @@ def _lost(context: StepContext, before: _Before, only: Mapping[Place, PartitionS
         end = before.ends[topic, partition]
         state = only[topic, partition]
         context.record_event(
-            "only_disk_lost",
-            topic=topic,
-            partition=partition,
-            broker=before.node,
-            log_end=end,
-            isr=list(state.isr),
-            leader_epoch=state.leader_epoch,
+            OnlyDiskLost(
+                topic=topic,
+                partition=partition,
+                at_ns=now_ns(),
+                broker=before.node,
+                log_end=end,
+                isr=state.isr,
+                leader_epoch=state.leader_epoch,
+            )
         )
     return replace(before, ends={place: end for place, end in before.ends.items() if place not in only})

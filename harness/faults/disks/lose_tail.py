@@ -26,6 +26,8 @@ from harness.faults.steps.targets import place_of
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.admin.features import elr_level
 from harness.kafka.storage import damage as disk
+from harness.model.clock import now_ns
+from harness.model.documents.steps import LostTail
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.facts import FactKind, Stop
 from harness.model.place import Place
@@ -88,15 +90,17 @@ class LoseTail(Fault):
             context.cluster.kill(state.leader)
             lost = self._cut(context, place, state)
             context.record_event(
-                "lost_tail",
-                topic=place[0],
-                partition=place[1],
-                broker=lost.node,
-                leader_epoch=state.leader_epoch,
-                isr=sorted(state.isr),
-                elr_level=level,
-                log_end=lost.kept,
-                ended_at=lost.ended,
+                LostTail(
+                    topic=place[0],
+                    partition=place[1],
+                    at_ns=now_ns(),
+                    broker=lost.node,
+                    leader_epoch=state.leader_epoch,
+                    isr=tuple(sorted(state.isr)),
+                    elr_level=level,
+                    log_end=lost.kept,
+                    ended_at=lost.ended,
+                )
             )
             yield Injection(
                 resolved={"nodes": [lost.node], "log_end": [lost.ended, lost.kept], "acked_up_to": lost.acked},

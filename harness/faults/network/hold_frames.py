@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import ClassVar, Final
 
 from harness.clusters.base import party
@@ -25,6 +25,8 @@ from harness.faults.steps.step import BrokersExpr, EffectProof, Fault, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import CLIENT
+from harness.model.clock import now_ns
+from harness.model.documents import steps
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.facts import FactKind
 from harness.model.scenario.scenario import Deadline
@@ -107,8 +109,8 @@ class HoldFrames(Fault):
     def validate_heal(self, plan: StepValidation) -> None:
         if END not in self.apis or self.answers:
             return
-        steps = [s for s in plan.earlier.values() if isinstance(s, Produce | EndTransaction)]
-        last = {step.producer: step for step in steps if self.producer in ("", step.producer)}
+        sends = [s for s in plan.earlier.values() if isinstance(s, Produce | EndTransaction)]
+        last = {step.producer: step for step in sends if self.producer in ("", step.producer)}
         for producer, step in last.items():
             if self.amid and not isinstance(step, Produce):
                 raise BadInput(
@@ -139,7 +141,7 @@ class HoldFrames(Fault):
             self._await_late(frame_proxy.frames)
             frame_proxy.release()
             for frame in frame_proxy.frames:
-                context.record_event("held_frame", **frame.as_dict())
+                context.record_event(steps.HeldFrame(at_ns=now_ns(), **asdict(frame)))
 
     def _await_late(self, frames: list[HeldFrame]) -> None:
         if not self.late or not frames:
@@ -161,7 +163,7 @@ class HoldFrames(Fault):
 
 def effect_of(frames: list[HeldFrame], what: str, how: HoldFrames) -> EffectProof:
     """Proof: frames were held, their clients had continued before the release, and the broker answered each of them."""
-    seen = {"held": [frame.as_dict() for frame in frames]}
+    seen = {"held": [asdict(frame) for frame in frames]}
     if not frames:
         return EffectProof(False, f"no such frame arrived: {what}", seen)
     waiting = [f for f in frames if f.left_ns is None or (f.released_ns or 0) < f.left_ns]

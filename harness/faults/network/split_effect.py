@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from harness.clusters.base import party
 from harness.faults.network.links import Link
@@ -108,7 +108,7 @@ class _Sides:
 
     def _effect(self) -> EffectProof:
         names = ["+".join(sorted(p for machine in side for p in machine)) for side in self.shape.sides]
-        seen: dict[str, Any] = {names[side]: what for side, what in sorted(self.found.items())}
+        seen = {names[side]: what for side, what in sorted(self.found.items())}
         spared = [name for side, name in enumerate(names) if side not in self.found]
         if spared:
             return EffectProof(False, f"{', '.join(spared)} lost nothing on {named(self.busy)}", seen)

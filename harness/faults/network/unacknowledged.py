@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from harness.faults.steps.step_context import StepContext
+from harness.model.clock import now_ns
+from harness.model.documents.steps import NoAcks
 from harness.model.place import Place
 
 LOOK_EACH_S: Final = 1.0
@@ -50,13 +52,15 @@ class StateWatch:
                 if acks[t, p] >= wanted and _served(self.states[t, p]) == _served(state)
             }
             self.context.record_event(
-                "no_acks",
-                topic=topic,
-                partition=partition,
-                since_ns=since_ns,
-                leader=state[0],
-                isr=sorted(state[2]),
-                beside=beside,
+                NoAcks(
+                    topic=topic,
+                    partition=partition,
+                    at_ns=now_ns(),
+                    since_ns=since_ns,
+                    leader=state[0],
+                    isr=tuple(sorted(state[2])),
+                    beside=beside,
+                )
             )
         return True
 

@@ -22,6 +22,7 @@ from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
 from harness.model.contract.kafka_defaults import RETENTION_MS_DEFAULT
+from harness.model.documents.steps import ClockSet
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
 from harness.model.scenario.scenario import Range
@@ -89,7 +90,8 @@ class Clock(Fault):
 
         try:
             with off():
-                context.record_event("clock", nodes=list(victims), jump_ms=round(self.jump_s * 1000), rate=self.rate)
+                jump_ms = round(self.jump_s * 1000)
+                context.record_event(ClockSet(nodes=victims, jump_ms=jump_ms, rate=self.rate, at_ns=now_ns()))
             drifting = nullcontext() if self.rate == 1.0 else Repeat(off, "clocks were set", STEP_S).running()
             with drifting:
                 yield Injection(resolved={"nodes": list(victims)}, probe=probe, nodes=victims, deadline_s=DEADLINE_S)

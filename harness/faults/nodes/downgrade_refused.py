@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from harness.clusters.base import START, TESTED
 from harness.faults.disks.common import LogSince
@@ -62,7 +62,7 @@ class DowngradeRefused(Action):
         old, new = raised(context).get(FEATURE, (0, 0))
         said = context.admin.update_features({FEATURE: old}, "down") if old else None
         now = context.admin.features().get(FEATURE, 0)
-        resolved: dict[str, Any] = {"nodes": [node], "request": said, "levels": {FEATURE: [old, now]}}
+        resolved: dict[str, object] = {"nodes": [node], "request": said, "levels": {FEATURE: [old, now]}}
         if said is None or now != new:
             because = (
                 f"the active controller lowered {FEATURE} from {new} to {now}" if old else f"{FEATURE} was not raised"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 from harness.faults.disks.common import LogSince, only_node
 from harness.faults.nodes import process
@@ -59,7 +59,7 @@ class OutOfMemory(Fault):
             restart(context, (node,))
 
     @contextmanager
-    def _scarce(self, context: StepContext, node: int) -> Iterator[dict[str, Any]]:  # noqa: ARG002 - OomKilled needs it
+    def _scarce(self, context: StepContext, node: int) -> Iterator[Mapping[str, object]]:  # noqa: ARG002 - OomKilled needs it
         yield {}
 
     def _ended(self, context: StepContext, node: int, since: LogSince, missed: Probe) -> Probe:
@@ -97,7 +97,7 @@ class OomKilled(OutOfMemory):
     needs: ClassVar[frozenset[str]] = frozenset({"memory.limit", "restart"})
 
     @contextmanager
-    def _scarce(self, context: StepContext, node: int) -> Iterator[dict[str, Any]]:
+    def _scarce(self, context: StepContext, node: int) -> Iterator[Mapping[str, object]]:
         try:
             yield {"limit_bytes": context.cluster.squeeze_memory(node)}
         finally:

@@ -9,11 +9,11 @@ default flush settings a record that is on no disk yet survives only while one r
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from harness.clusters.base import Disks
 from harness.faults.disks.common import disks_of, remount_and_start, replica_folder, require_own_disks
@@ -28,6 +28,7 @@ from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.damage import log_end, sound_end
 from harness.kafka.storage.log_directory import RECOVERY_POINTS, offset_checkpoint
 from harness.model.clock import now_ns
+from harness.model.documents.steps import PowerLost
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind, Stop
 from harness.model.place import Place
@@ -137,21 +138,21 @@ class PowerLoss(Fault):
             folder = replica_folder(directories[node], place)
             left, sound = (log_end(folder), sound_end(folder)) if folder else (0, 0)
             copies.append(_Copy(place, node, end, left, sound))
-            self._record(context, states[place], copies[-1], at_ns=at_ns, recovery_point=points.get(place, 0))
+            context.record_event(self._lost(states[place], copies[-1], at_ns, points.get(place, 0)))
         return copies
 
-    def _record(self, context: StepContext, state: PartitionState, copy: _Copy, **facts: Any) -> None:
-        context.record_event(
-            "power_loss",
+    def _lost(self, state: PartitionState, copy: _Copy, at_ns: int, recovery_point: int) -> PowerLost:
+        return PowerLost(
             topic=copy.place[0],
             partition=copy.place[1],
+            at_ns=at_ns,
             broker=copy.broker,
             # The replicas that had all acknowledged records: eligible ones (KIP-966) among them.
-            isr=sorted({*state.isr, *state.elr}),
+            isr=tuple(sorted({*state.isr, *state.elr})),
             log_end=copy.end,
+            recovery_point=recovery_point,
             sound_end=copy.sound,
             pretended=bool(self.lying_since),
-            **facts,
         )
 
 
@@ -164,7 +165,7 @@ def _effect(context: StepContext, missed: Probe, copies: Sequence[_Copy]) -> Pro
     """Proof: the absence was noticed, and logs lost records, which a SIGKILL does not cause."""
     at_once = {t.name for t in context.topics if t.config.get("flush.messages") == AT_ONCE}
     lost = sum(max(0, copy.end - copy.left) for copy in copies)
-    seen: Mapping[str, Any] = {"records_lost_by_logs": lost}
+    seen = {"records_lost_by_logs": lost}
 
     def asked() -> EffectProof:
         effect = missed()

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from msgspec import convert
+
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import IDLE, under_load
 from harness.faults.steps.step import Action, Done, EffectProof
@@ -54,8 +56,8 @@ class RaiseFeatures(Action):
 
 def raised(context: StepContext) -> dict[str, list[int]]:
     """By feature: the levels before and after the last `raise_features`."""
-    rows = [row for row in context.rows if row["do"] == RaiseFeatures.do]
-    return dict(rows[-1]["resolved"]["levels"]) if rows else {}
+    done = [step.resolved for step in context.steps if step.do == RaiseFeatures.do]
+    return convert(done[-1]["levels"], dict[str, list[int]]) if done else {}
 
 
 def _await_levels(context: StepContext, goal: Mapping[str, int], deadline_s: float) -> None:

@@ -7,7 +7,7 @@ A downgrade is possible until a feature level is raised (KIP-584, KIP-778).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal
 
 from harness.clusters.base import START
 from harness.faults.controllers import common as controllers
@@ -77,7 +77,7 @@ class Roll(Action):
         because = f"the absence of each of {list(effects)} was noticed, and each restarted on {version}"
         if idle:
             because = f"{idle[0]}: {effects[idle[0]].because}"
-        seen: dict[str, Any] = {str(node): effect.as_dict() for node, effect in effects.items()}
+        seen = {str(node): effect.recorded for node, effect in effects.items()}
         return Done(resolved={"nodes": list(effects), "to": version}, effect=EffectProof(not idle, because, seen))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from harness.faults.nodes.kill import Kill
 from harness.faults.nodes.terminate import Terminate
@@ -46,7 +46,7 @@ class RollingRestart(Action):
             WaitHealthy().perform(context)
             context.log(f"broker {node} has restarted; {effects[node].because}")
         idle = [node for node, effect in effects.items() if not effect.held]
-        seen: dict[str, Any] = {str(node): effect.as_dict() for node, effect in effects.items()}
+        seen = {str(node): effect.recorded for node, effect in effects.items()}
         because = f"the absence of each of {sorted(effects)} was noticed"
         if idle:
             because = f"nothing shows the absence of {idle}"

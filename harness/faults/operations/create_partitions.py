@@ -12,6 +12,7 @@ from harness.faults.steps.step import Action, Done, EffectProof, TopicRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
+from harness.model.documents.steps import PartitionsAdded
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.facts import FactKind
 from harness.model.scenario.scenario import PARTITIONS_MAX, Deadline, Range
@@ -54,7 +55,9 @@ class CreatePartitions(Action):
         # From here on "all partitions" includes these, for the load, waits, floors and the drain.
         context.topics = tuple(replace(t, partitions=self.total) if t.name == self.topic else t for t in context.topics)
         context.load.grow(self.topic, self.total)
-        context.record_event("partitions_added", topic=self.topic, partition=new[0][1], partitions=self.total)
+        context.record_event(
+            PartitionsAdded(topic=self.topic, partition=new[0][1], partitions=self.total, at_ns=now_ns())
+        )
 
         def acks() -> dict[str, int]:
             return {f"{t}/{p}": context.load.produced_acks(t, p, since_ns) for t, p in new}

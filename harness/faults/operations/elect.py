@@ -12,7 +12,9 @@ from harness.faults.steps.step import Action, Done, EffectProof, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.waits import NO_ANSWER
 from harness.kafka.admin.client import PartitionState
+from harness.model.clock import now_ns
 from harness.model.contract.contract import ELECT_UNCLEAN
+from harness.model.documents.steps import UncleanElection
 from harness.model.facts import FactKind
 from harness.model.place import Place
 from harness.model.waiting import wait_for
@@ -86,13 +88,15 @@ class ElectUnclean(Action):
         for (topic, partition), state in after.items():
             log_end = ends.get((topic, partition, state.leader))
             context.record_event(
-                "unclean_election",
-                topic=topic,
-                topic_id=state.topic_id,
-                partition=partition,
-                leader=state.leader,
-                leader_epoch=state.leader_epoch,
-                log_end=log_end,
+                UncleanElection(
+                    topic=topic,
+                    topic_id=state.topic_id,
+                    partition=partition,
+                    at_ns=now_ns(),
+                    leader=state.leader,
+                    leader_epoch=state.leader_epoch,
+                    log_end=log_end,
+                )
             )
             seen[f"{topic}/{partition}"] = {"leader": state.leader, "log_end": log_end}
         return Done(resolved=seen, effect=EffectProof(True, f"{named(orphans)} had no leader and got one", seen))

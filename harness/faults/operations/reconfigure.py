@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe, named, with_recent_acks
@@ -83,9 +83,11 @@ class Reconfigure(Fault):
         own = next((t.config for t in context.topics if t.name == self.topic), {})
         return {key: own.get(key) for key in self.config}
 
-    def _resolved(self, context: StepContext) -> dict[str, Any]:
-        of = {"topic": self.topic} if self.topic else {"nodes": list(context.nodes(self.node))}
-        return {**of, "config": dict(self.config)}
+    def _resolved(self, context: StepContext) -> Mapping[str, object]:
+        config = dict(self.config)
+        if self.topic:
+            return {"topic": self.topic, "config": config}
+        return {"nodes": list(context.nodes(self.node)), "config": config}
 
 
 def _under_load(context: StepContext, changes: Repeat, places: list[tuple[str, int]]) -> Probe:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import named, with_recent_acks
@@ -13,6 +13,7 @@ from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
 from harness.model.contract.contract import ALTER_TOPIC, RECREATE_TOPIC
+from harness.model.documents.steps import TopicDeleted
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.facts import FactKind
 from harness.model.scenario.scenario import Deadline, Topic
@@ -73,10 +74,10 @@ class RecreateTopic(Action):
         context.load.stop_reading(self.topic, self.deadline_s)
         deleted_ns, started = now_ns(), time.monotonic()
         # Recorded before the request, so that a crash of the harness in between leaves evidence of the deletion.
-        context.record_event("topic_deleted", topic=self.topic, topic_id=old, at_ns=deleted_ns)
+        context.record_event(TopicDeleted(topic=self.topic, topic_id=old, at_ns=deleted_ns))
         new = self._recreate(context, topic, old)
         created_ns = now_ns()
-        seen: dict[str, Any] = {"topic_id": [old, new], "busy": sorted(f"{t}/{p}" for t, p in busy)}
+        seen: dict[str, object] = {"topic_id": [old, new], "busy": sorted(f"{t}/{p}" for t, p in busy)}
 
         def silent() -> list[str]:
             return [f"{t}/{p}" for t, p in places if (context.load.last_ack_ns(t, p) or 0) <= created_ns]

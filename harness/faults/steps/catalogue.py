@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import MISSING, Field, fields
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
+from typing import Final, Literal, get_args, get_origin, get_type_hints
 
 from harness.clusters.choosing import CAPABILITIES
 from harness.faults.steps import registry
@@ -79,18 +79,18 @@ def _arguments(kind: type[Kind]) -> str:
     return ", ".join(_argument(entry, _choices(hints[entry.name])) for entry in ordered)
 
 
-def _required(entry: Field[Any]) -> bool:
+def _required(entry: Field[object]) -> bool:
     return entry.default is MISSING and entry.default_factory is MISSING
 
 
-def _choices(hint: Any) -> list[str]:
+def _choices(hint: object) -> list[str]:
     """The values that an argument may have, where its type lists them, also within a tuple or an optional."""
     if get_origin(hint) is Literal:
         return [str(value) for value in get_args(hint) if value != ""]
     return [choice for part in get_args(hint) for choice in _choices(part)]
 
 
-def _argument(entry: Field[Any], choices: list[str]) -> str:
+def _argument(entry: Field[object], choices: list[str]) -> str:
     """The name, its default as a scenario file would have it, and the other values that it may have."""
     if _required(entry):
         return f"`{entry.name}`" + (f" ({', '.join(choices)})" if choices else "")

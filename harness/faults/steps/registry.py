@@ -12,7 +12,7 @@ import typing
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, ClassVar, Final, get_args, get_origin, get_type_hints
+from typing import Annotated, ClassVar, Final, get_args, get_origin, get_type_hints
 
 import harness.faults
 from harness.clusters.disks import loop_devices
@@ -112,13 +112,14 @@ def lacking(scenario: Scenario, capabilities: Collection[str]) -> str | None:
     return next(refused, None)
 
 
-def marked(kind: Kind) -> Iterator[tuple[str, str, Any]]:
+def marked(kind: Kind) -> Iterator[tuple[str, str, str | tuple[str, ...]]]:
     """(argument, marker, value) of the arguments that refer to something; step.py declares the markers."""
     hints = get_type_hints(type(kind), include_extras=True)
     for entry in fields(kind):
         hint_ = hints[entry.name]
-        if get_origin(hint_) is Annotated:
-            yield entry.name, get_args(hint_)[1], getattr(kind, entry.name)
+        marker = get_args(hint_)[1] if get_origin(hint_) is Annotated else None
+        if isinstance(marker, str):  # a number has a `Range` there
+            yield entry.name, marker, getattr(kind, entry.name)
 
 
 def _check_active(fault: str, earlier: Mapping[str, Kind], active: Collection[str]) -> None:

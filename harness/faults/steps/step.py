@@ -12,11 +12,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from harness.clusters import choosing
 from harness.faults.steps.declared_facts import Declares
 from harness.faults.steps.step_context import StepContext
+from harness.model.documents.steps import Effect
 from harness.model.facts import OBSERVED
 from harness.model.scenario.scenario import Seconds
 
@@ -53,18 +54,19 @@ class EffectProof:
 
     held: bool
     because: str
-    seen: dict[str, Any] = field(default_factory=dict)
+    seen: Mapping[str, object] = field(default_factory=dict)
 
-    def as_dict(self) -> dict[str, Any]:
-        """The cell `effect` of steps.json."""
-        return {"held": self.held, "because": self.because, "seen": self.seen}
+    @property
+    def recorded(self) -> Effect:
+        """The effect of the step, as steps.json has it."""
+        return Effect(held=self.held, because=self.because, seen=self.seen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Injection:
     """A fault that is active. `probe` is cheap and may be called often."""
 
-    resolved: dict[str, Any]
+    resolved: Mapping[str, object]
     probe: Callable[[], EffectProof]
     nodes: tuple[int, ...] = ()  # the victims, for `same(step)`
     after_heal: bool = False  # the effect can be proven only after the fault is healed
@@ -78,7 +80,7 @@ class Done:
     idle: the cluster was already in the state that the action is for, so it disturbed nothing and needs no effect.
     """
 
-    resolved: dict[str, Any] = field(default_factory=dict)
+    resolved: Mapping[str, object] = field(default_factory=dict)
     effect: EffectProof | None = None
     idle: bool = False
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 from harness.clusters.base import Cluster
 from harness.clusters.metadata_history import history_of_cluster
 from harness.faults.steps.load import Load
+from harness.faults.steps.step_log import StepLog
 from harness.faults.steps.targets import parse_nodes, resolve
 from harness.kafka.admin.client import AdminView, PartitionState
 from harness.model.clock import now_ns
 from harness.model.contract.internal_topics import TIER_METADATA, TIER_PARTITIONS, metadata_partition
+from harness.model.documents.steps import Event
 from harness.model.errors import BadInput
 from harness.model.history.history import Election
 from harness.model.place import Place
@@ -38,8 +39,8 @@ class StepContext:
     internal: tuple[Topic, ...] = ()  # Kafka's internal topics, which no producer writes to
     group_id: Callable[[str], str] = str  # the group id in the cluster of a group of the scenario
     transactional_id: Callable[[str], str] = str  # the transactional id of a producer of the scenario
-    rows: Sequence[Mapping[str, Any]] = ()  # of steps.json, up to the current step; the step runner keeps them
-    events: list[dict[str, Any]] = field(default_factory=list)  # of the current step; the step runner empties it
+    steps: Sequence[StepLog] = ()  # those up to the current step; the step runner keeps them
+    events: list[Event] = field(default_factory=list)  # of the current step; the step runner empties it
     spans: dict[int, tuple[int, int | None]] = field(default_factory=dict)  # node -> when the current step stopped it
     victims: dict[str, tuple[int, ...]] = field(default_factory=dict)  # step -> nodes
     busy: set[Place] = field(default_factory=set)  # partitions that had acks when the first active fault began
@@ -53,9 +54,9 @@ class StepContext:
         """Prints one line of progress."""
         self.say(text)
 
-    def record_event(self, kind: str, **facts: Any) -> None:
-        """Adds an event to the evidence of the current step; `at_ns` is now, unless `facts` has one."""
-        self.events.append({"kind": kind, "at_ns": now_ns(), **facts})
+    def record_event(self, event: Event) -> None:
+        """Adds an event to the evidence of the current step."""
+        self.events.append(event)
 
     @contextmanager
     def stopping(self, node: int) -> Iterator[None]:
@@ -69,7 +70,7 @@ class StepContext:
 
     def elections(self) -> list[Election]:
         """The elections since the scenario's first fault began, from the metadata logs of the nodes ("disk.read")."""
-        faults = [row["name"] for row in self.rows if row["is_fault"]]
+        faults = [step.name for step in self.steps if step.is_fault]
         if not faults:
             return []
         before = self.epochs_before[faults[0]]

@@ -5,9 +5,8 @@ An error that the scenario alone shows is reported when it is loaded, not after 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from harness.faults.steps.step import Fault, Kind
 from harness.faults.steps.targets import CLIENTS, ISOLATED, Nodes, parse_nodes, place_of, share_of
@@ -123,13 +122,18 @@ class StepValidation:
 
     # --- for the arguments of steps ---
 
-    def check(self, marker: Any, value: Any, *, internal: bool = False) -> None:
+    def check(self, marker: str, value: str | Sequence[str], *, internal: bool = False) -> None:
         """BadInput when an argument with this marker (see step.py) refers to nothing, or to the wrong kind of thing.
 
         `internal`: internal topics are allowed.
         """
+        texts = [value] if isinstance(value, str) else value
         if marker in ("partition", "partitions", "topic") and not internal:
-            self._no_internal([value] if isinstance(value, str) else value)
+            self._no_internal(texts)
+        for text in texts:
+            self._check(marker, text)
+
+    def _check(self, marker: str, value: str) -> None:
         if marker in ("nodes", *_WANTED) or (marker == "parties" and value not in CLIENTS):
             self._nodes(parse_nodes(value))
             if marker in _WANTED:
@@ -139,8 +143,7 @@ class StepValidation:
                 raise BadInput(f'{value!r} is more than one partition; name one, as in "{value[:-1]}0"')
             partition_of(value, self.all_topics)
         elif marker == "partitions":
-            for text in value:
-                partition_of(text, self.all_topics)
+            partition_of(value, self.all_topics)
         elif marker in ("step", "fault"):
             self._known(value, self.earlier, "earlier step")
             if marker == "fault":

@@ -15,7 +15,9 @@ from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S
 from harness.faults.tier.tier_off import refuse_tier_switch
 from harness.kafka.storage.log_directory import CLEANED, offset_checkpoint
+from harness.model.clock import now_ns
 from harness.model.contract.contract import ALTER_TOPIC, TIMESTAMP_TYPE, check_config
+from harness.model.documents.steps import LogStartSeen, RecordsDeleted
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
 from harness.model.scenario.rules import in_sync_at_least
@@ -42,7 +44,8 @@ class DeleteRecords(Action):
             before[topic, partition] = start + int((end - start) * self.share)
         context.admin.delete_records(before)
         for (topic, partition), offset in before.items():
-            context.record_event("delete_records", topic=topic, partition=partition, before_offset=offset)
+            deleted = RecordsDeleted(topic=topic, partition=partition, before_offset=offset, at_ns=now_ns())
+            context.record_event(deleted)
         return Done(resolved={f"{t}/{p}": offset for (t, p), offset in before.items()})
 
 
@@ -130,7 +133,7 @@ class WaitLogStart(Action):
             interval_s=POLL_S,
         )
         for (topic, partition), start in seen.items():
-            context.record_event("log_start_seen", topic=topic, partition=partition, log_start=start)
+            context.record_event(LogStartSeen(topic=topic, partition=partition, log_start=start, at_ns=now_ns()))
         starts = {f"{t}/{p}": [before.get((t, p)), start] for (t, p), start in seen.items()}
         return Done(resolved={"log_start": starts, "waited_s": round(time.monotonic() - started, 3)})
 

@@ -17,6 +17,8 @@ from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S
 from harness.kafka.admin.offsets import TieredReplica
 from harness.kafka.storage.log_directory import segments
+from harness.model.clock import now_ns
+from harness.model.documents.steps import TieredSeen
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
 from harness.model.place import Place
@@ -59,7 +61,7 @@ class WaitTiered(Action):
         what = "rolled segments to be in the remote tier"
         wait_for(behind, until=lambda late: not late, deadline_s=self.deadline_s, what=what, interval_s=POLL_S)
         for (topic, partition), end in rolled.items():
-            context.record_event("tiered_seen", topic=topic, partition=partition, below=end)
+            context.record_event(TieredSeen(topic=topic, partition=partition, below=end, at_ns=now_ns()))
         ends = {f"{topic}/{partition}": end for (topic, partition), end in rolled.items()}
         return Done(resolved={"tiered_below": ends, "waited_s": round(time.monotonic() - started, 3)})
 

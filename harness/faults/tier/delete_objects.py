@@ -15,6 +15,8 @@ from harness.faults.steps.targets import place_of
 from harness.faults.tier.common import local_starts, require_tier_folder, store_of
 from harness.faults.tier.tier_served import whole_logs
 from harness.kafka.storage.local_tier import objects_of
+from harness.model.clock import now_ns
+from harness.model.documents.steps import ObjectsDeleted
 from harness.model.errors import HarnessFailure
 from harness.model.facts import FactKind
 from harness.model.place import Place
@@ -52,13 +54,15 @@ class DeleteObjects(Action):
         for one, batches in logs:
             if one.base_offset in bases:
                 context.record_event(
-                    "objects_deleted",
-                    topic=place[0],
-                    partition=place[1],
-                    segment_id=one.segment_id,
-                    base_offset=one.base_offset,
-                    last_offset=batches[-1].last_offset,
-                    local_start=local_start,
+                    ObjectsDeleted(
+                        topic=place[0],
+                        partition=place[1],
+                        at_ns=now_ns(),
+                        segment_id=one.segment_id,
+                        base_offset=one.base_offset,
+                        last_offset=batches[-1].last_offset,
+                        local_start=local_start,
+                    )
                 )
         return Done(resolved={"objects": names, "local_start": local_start})
 

@@ -16,7 +16,9 @@ from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import POLL_S
 from harness.faults.tier.common import require_tier
 from harness.kafka.admin.offsets import TieredReplica
+from harness.model.clock import now_ns
 from harness.model.contract.contract import TIER_OFF
+from harness.model.documents.steps import TierLeft
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
 from harness.model.place import Place
@@ -66,7 +68,8 @@ class TierOff(Fault):
             before = _at_rest(context, self.topic)
             keeps = {place: max(r.local_log_start for r in replicas.values()) for place, replicas in before.items()}
             for (topic, partition), offset in keeps.items():
-                context.record_event(TIER_OFF, topic=topic, partition=partition, before_offset=offset)
+                left = TierLeft(topic=topic, partition=partition, before_offset=offset, at_ns=now_ns())
+                context.record_event(left)
             context.admin.alter_topic_config(self.topic, {REMOTE: "false", _DELETING: "true"})
             resolved = {"keeps": {f"{t}/{p}": offset for (t, p), offset in keeps.items()}}
             yield Injection(resolved=resolved, probe=_left_tier(context, self.topic, before), deadline_s=DEADLINE_S)

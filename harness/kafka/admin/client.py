@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final
+from typing import Final
 
 from harness.kafka.admin import (
     cluster,
@@ -21,6 +21,7 @@ from harness.kafka.admin import (
     operations,
     quorum,
     share_groups,
+    snapshots,
     users,
 )
 from harness.kafka.admin import groups as admin_groups
@@ -35,9 +36,10 @@ from harness.kafka.admin.metadata_by_node import Seen
 from harness.kafka.admin.offsets import EpochEnd, TieredReplica, TimedOffset
 from harness.kafka.admin.quorum import Quorum
 from harness.kafka.admin.share_groups import ShareOffset
+from harness.kafka.admin.snapshots import PATIENT_S
 from harness.kafka.admin.topics import PartitionState, TopicsSeen
-from harness.kafka.admin.wire import Unanswered, Wire, versions_call
-from harness.model.clock import now_ns
+from harness.kafka.admin.wire import Unanswered, Wire
+from harness.model.documents.cluster import Phase, Snapshot
 from harness.model.entities import MetadataEntity
 from harness.model.errors import HarnessTimeout
 from harness.model.outcome import Did
@@ -60,7 +62,6 @@ __all__ = [
 ]
 
 DEADLINE_S: Final = 20.0
-PATIENT_S: Final = 5.0  # the time for each broker's answer in evidence that is collected only once
 
 
 class AdminView:
@@ -340,58 +341,8 @@ class AdminView:
 
     def brokers_up(self, timeout_s: float = PATIENT_S) -> list[int]:
         """Brokers that answer now."""
-        return sorted(self._wire.ask_all(versions_call(), timeout_s))
+        return snapshots.brokers_up(self._wire, timeout_s)
 
-    def snapshot(self, phase: str, topics: Sequence[str], groups: Sequence[str]) -> dict[str, Any]:
-        """One entry of cluster.json's `snapshots`: the state that the brokers report now, with 5 s for each answer."""
-        wire = self._wire
-        at_ns = now_ns()
-        up = self.brokers_up()
-        states = admin_topics.newest(admin_topics.seen_by_broker(wire, topics, timeout_s=PATIENT_S).values())
-        marks = admin_offsets.watermarks(wire, states, PATIENT_S)
-        logs = admin_offsets.replica_offsets(wire, states, PATIENT_S)
-        return {
-            "phase": phase,
-            "at_ns": at_ns,
-            "brokers_up": up,
-            "partitions": [_partition_row(state, marks, logs) for state in states],
-            "groups": [row for group in groups for row in self._group_rows(group, states)],
-            "topic_configs": cluster.topic_configs(wire, topics, PATIENT_S),
-            "broker_configs": {str(b): c for b, c in cluster.broker_configs(wire, PATIENT_S).items()},
-        }
-
-    def _group_rows(self, group: str, states: Sequence[PartitionState]) -> list[dict[str, Any]]:
-        """The group's offsets in the partitions of the snapshot.
-
-        While a transaction hangs, the last completed commit.
-        """
-        places = [(state.topic, state.partition) for state in states]
-        common: dict[str, Any] = {"group": group}
-        try:
-            offsets = self.group_offsets(group, places)
-        except HarnessTimeout:
-            offsets = self.group_offsets(group, places, stable=False)
-            common["stable"] = False
-        common["at_ns"] = now_ns()
-        return [
-            common | {"topic": topic, "partition": partition, "offset": offset}
-            for (topic, partition), offset in sorted(offsets.items())
-        ]
-
-
-def _partition_row(
-    state: PartitionState,
-    marks: Mapping[Place, tuple[int, int]],
-    logs: Mapping[tuple[str, int, int], tuple[int, int]],
-) -> dict[str, Any]:
-    place = (state.topic, state.partition)
-    high, stable = marks.get(place, (None, None))
-    return state.as_dict() | {
-        "logs": [
-            {"broker": broker, "log_start": logs[*place, broker][0], "log_end": logs[*place, broker][1]}
-            for broker in state.replicas
-            if (*place, broker) in logs
-        ],
-        "high_watermark": high,
-        "last_stable_offset": stable,
-    }
+    def snapshot(self, phase: Phase, topics: Sequence[str], groups: Sequence[str]) -> Snapshot:
+        """The state that the brokers report now, with 5 s for each answer."""
+        return snapshots.snapshot(self._wire, phase, topics, groups)

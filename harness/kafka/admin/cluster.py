@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
@@ -15,6 +15,8 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
     ListPartitionReassignmentsRequest,
 )
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.data_container import DataContainer
 
 from harness.kafka.admin.quorum import to_controller
 from harness.kafka.admin.wire import ANSWER_S, Call, Wire, call, error_name
@@ -74,7 +76,7 @@ def alter_broker_config(
     """Changes dynamic settings of brokers (KIP-226), and waits until each broker reports its own."""
     _alter(wire, _BROKER, list(map(str, brokers)), config, deadline_s)
 
-    def reported() -> Mapping[int, Any]:
+    def reported() -> Mapping[int, ApiMessage]:
         answers = wire.gather({b: (_describe([(_BROKER, str(b))]),) for b in brokers}, ANSWER_S)
         return {broker: answer[0] for broker, answer in answers.items()}
 
@@ -99,7 +101,7 @@ def _alter(wire: Wire, type_: int, names: Sequence[str], config: Mapping[str, st
         validate_only=False,
     )
 
-    def refusal(answer: Any) -> str | None:
+    def refusal(answer: ApiMessage) -> str | None:
         passing = None
         for reported in answer.responses:
             error = error_name(reported.error_code)
@@ -112,7 +114,9 @@ def _alter(wire: Wire, type_: int, names: Sequence[str], config: Mapping[str, st
     to_controller(wire, question, refusal, deadline_s=deadline_s, what=f"new settings of {', '.join(names)}")
 
 
-def _await_shown(reported: Callable[[], Mapping[int, Any]], type_: int, config: Mapping[str, str | None]) -> None:
+def _await_shown(
+    reported: Callable[[], Mapping[int, ApiMessage]], type_: int, config: Mapping[str, str | None]
+) -> None:
     give_up_at = time.monotonic() + _APPLIED_WITHIN_S
     while time.monotonic() < give_up_at:
         answers = reported()
@@ -137,14 +141,14 @@ def elect_leaders(wire: Wire, kind: str, places: Sequence[Place], deadline_s: fl
         timeout_ms=5000,
     )
 
-    def results(answer: Any) -> dict[Place, str | None]:
+    def results(answer: ApiMessage) -> dict[Place, str | None]:
         return {
             (reported.topic, p.partition_id): error_name(p.error_code)
             for reported in answer.replica_election_results
             for p in reported.partition_result
         }
 
-    def refusal(answer: Any) -> str | None:
+    def refusal(answer: ApiMessage) -> str | None:
         passing = {error for error in results(answer).values() if error in _PASSING}
         return error_name(answer.error_code) or (", ".join(sorted(passing)) or None)
 
@@ -159,7 +163,7 @@ def reassign(wire: Wire, assignment: Mapping[Place, Sequence[int] | None], deadl
     """
     kind = AlterPartitionReassignmentsRequest.ReassignableTopic
 
-    def partition(place: Place) -> Any:
+    def partition(place: Place) -> DataContainer:
         replicas = assignment[place]
         listed = None if replicas is None else list(replicas)
         return kind.ReassignablePartition(partition_index=place[1], replicas=listed)
@@ -169,7 +173,7 @@ def reassign(wire: Wire, assignment: Mapping[Place, Sequence[int] | None], deadl
         for name, indexes in _grouped(list(assignment)).items()
     ]
 
-    def refusal(answer: Any) -> str | None:
+    def refusal(answer: ApiMessage) -> str | None:
         errors = {
             f"{reported.name}-{p.partition_index}": f"{error} ({p.error_message})"
             for reported in answer.responses
@@ -214,13 +218,13 @@ def _describe(resources: Sequence[tuple[int, str]]) -> Call:
     )
 
 
-def _shows(answer: Any, own: int, config: Mapping[str, str | None]) -> bool:
+def _shows(answer: ApiMessage, own: int, config: Mapping[str, str | None]) -> bool:
     """Whether a topic or broker itself has these settings, and lacks those with the value None."""
     reported = {c.name: c.value for c in answer.results[0].configs if c.config_source == own}
     return all(reported.get(name) == value for name, value in config.items())
 
 
-def _configs(answer: Any) -> dict[str, dict[str, str]]:
+def _configs(answer: ApiMessage) -> dict[str, dict[str, str]]:
     return {
         result.resource_name: {c.name: c.value for c in result.configs if c.value is not None}
         for result in answer.results

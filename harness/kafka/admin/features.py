@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from kafka.protocol.admin import UpdateFeaturesRequest
+from kafka.protocol.api_message import ApiMessage
 
 from harness.kafka.admin.quorum import to_controller
 from harness.kafka.admin.wire import ANSWER_S, Wire, call, error_name, metadata_offset, versions_call
@@ -68,7 +69,7 @@ def update_features(wire: Wire, levels: Mapping[str, int], direction: Direction,
         validate_only=False,
     )
 
-    def passing(answer: Any) -> str | None:
+    def passing(answer: ApiMessage) -> str | None:
         return next((error for error, _ in _errors(answer) if error in _PASSING), None)
 
     what = f"an answer to feature levels {dict(levels)}"
@@ -76,6 +77,6 @@ def update_features(wire: Wire, levels: Mapping[str, int], direction: Direction,
     return "; ".join(dict.fromkeys(f"{error} ({message})" for error, message in _errors(answer))) or None
 
 
-def _errors(answer: Any) -> list[tuple[str, str]]:
+def _errors(answer: ApiMessage) -> list[tuple[str, str]]:
     reported = [answer, *(answer.results or ())]
     return [(error, part.error_message or "") for part in reported if (error := error_name(part.error_code))]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import FetchRequest
 
 from harness.kafka.admin.wire import Wire, call, error_name
@@ -57,7 +58,7 @@ def fetch(wire: Wire, broker: int, topic: str, partition: int, offset: int, max_
     return _served(wire.ask(broker, question, FETCH_S))
 
 
-def _served(answer: Any) -> Served:
+def _served(answer: ApiMessage) -> Served:
     if error := error_name(answer.error_code):
         return Served(error, b"")
     part = answer.responses[0].partitions[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from kafka.protocol.admin import (
     DeleteGroupsRequest,
@@ -14,7 +14,9 @@ from kafka.protocol.admin import (
     ListGroupsRequest,
     ListTransactionsRequest,
 )
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.data_container import DataContainer
 from kafka.protocol.metadata import FindCoordinatorRequest
 
 from harness.kafka.admin.topics import PartitionState
@@ -89,7 +91,7 @@ def group_state(wire: Wire, group: str) -> str:
     return next((str(found.group_state or "") for found in _listed(wire) if found.group_id == group), "")
 
 
-def _listed(wire: Wire) -> list[Any]:
+def _listed(wire: Wire) -> list[DataContainer]:
     question = Call(ListGroupsRequest, lambda _: ListGroupsRequest(states_filter=[], types_filter=[]))
     return [found for answer in wire.ask_all(question).values() for found in answer.groups]
 
@@ -145,7 +147,7 @@ def describe_producers(
 ) -> dict[Place, list[ProducerOnPartition]]:
     """The producers with state on each leader (KIP-664); partitions without an answering leader are absent."""
     topic = DescribeProducersRequest.TopicRequest
-    asked: dict[int, list[Any]] = {}
+    asked: dict[int, list[ApiMessage]] = {}
     for s in states:
         if s.leader in wire.brokers:
             asked.setdefault(s.leader, []).append(topic(name=s.topic, partition_indexes=[s.partition]))
@@ -206,18 +208,18 @@ def describe_transactions(wire: Wire, ids: Sequence[str], timeout_s: float = ANS
     }
 
 
-def _find(version: int, key_type: int, key: str) -> Any:
+def _find(version: int, key_type: int, key: str) -> ApiMessage:
     if version >= 4:
         return FindCoordinatorRequest(key_type=key_type, coordinator_keys=[key])
     return FindCoordinatorRequest(key=key, key_type=key_type)
 
 
-def _coordinator_of(answer: Any) -> tuple[int, str | None]:
+def _coordinator_of(answer: ApiMessage) -> tuple[int, str | None]:
     found = answer.coordinators[0] if answer.coordinators else answer
     return found.node_id, error_name(found.error_code)
 
 
-def _fetch(version: int, group: str, places: Sequence[Place] | None, stable: bool) -> Any:
+def _fetch(version: int, group: str, places: Sequence[Place] | None, stable: bool) -> ApiMessage:
     if version >= 8:
         kind = OffsetFetchRequest.OffsetFetchRequestGroup
         topics = _named(kind.OffsetFetchRequestTopics, places)
@@ -226,7 +228,7 @@ def _fetch(version: int, group: str, places: Sequence[Place] | None, stable: boo
     return OffsetFetchRequest(group_id=group, topics=topics, require_stable=stable)
 
 
-def _named(kind: Any, places: Sequence[Place] | None) -> list[Any] | None:
+def _named(kind: type[DataContainer], places: Sequence[Place] | None) -> list[DataContainer] | None:
     if places is None:
         return None
     by_topic: dict[str, list[int]] = {}
@@ -235,7 +237,7 @@ def _named(kind: Any, places: Sequence[Place] | None) -> list[Any] | None:
     return [kind(name=topic, partition_indexes=indexes) for topic, indexes in by_topic.items()]
 
 
-def _committed(answer: Any) -> tuple[dict[Place, int], str | None]:
+def _committed(answer: ApiMessage) -> tuple[dict[Place, int], str | None]:
     """The offsets, or the first error of the group or of a partition (UNSTABLE_OFFSET_COMMIT)."""
     reported = answer.groups[0] if answer.groups else answer
     errors = [error_name(reported.error_code)]

@@ -11,10 +11,16 @@ import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import (  # type: ignore[attr-defined]
+    AdminClient,
+    ClusterMetadata,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 
 from harness.kafka.admin.addresses import check_addresses
 from harness.kafka.admin.wire import ANSWER_S, Connection, metadata_offset
@@ -28,13 +34,13 @@ _REFUSALS: Final = frozenset({"_AUTHENTICATION", "_SSL"})
 class Answer(Protocol):
     """The settings of one topic or broker by name, each with a `value`; KafkaException when they are refused."""
 
-    def result(self, timeout: float | None = None) -> Mapping[str, Any]: ...
+    def result(self, timeout: float | None = None) -> Mapping[str, ConfigEntry]: ...
 
 
 class ClusterSource(Protocol):
     """The questions that `durability contract --bootstrap` asks a live cluster."""
 
-    def metadata(self, timeout_s: float) -> Any:
+    def metadata(self, timeout_s: float) -> ClusterMetadata:
         """Topics and brokers in confluent_kafka's form. KafkaException when no broker answers in time."""
 
     def refusal(self) -> str | None:
@@ -54,20 +60,20 @@ class OrdinaryClient:
         check_addresses(bootstrap)
         self._config = config
         self._errors: list[KafkaError] = []
-        settings: dict[str, Any] = {
+        settings: dict[str, object] = {
             "log_level": 0,
             **config,
             "bootstrap.servers": bootstrap,
             "error_cb": self._errors.append,
         }
         try:
-            self._client = AdminClient(settings)
+            self._client = AdminClient(settings)  # type: ignore[arg-type]  # its types know no callbacks
         except KafkaException as refused:
             raise BadInput(
                 f"no client can be created: {refused.args[0].str()}; correct --bootstrap or --command-config"
             ) from refused
 
-    def metadata(self, timeout_s: float) -> Any:
+    def metadata(self, timeout_s: float) -> ClusterMetadata:
         return self._client.list_topics(timeout=timeout_s)
 
     def refusal(self) -> str | None:

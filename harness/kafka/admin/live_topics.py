@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import ResourceType  # type: ignore[attr-defined]
+from confluent_kafka.admin import ClusterMetadata, ResourceType, TopicMetadata  # type: ignore[attr-defined]
 
 from harness.kafka.admin.features import elr_level, transaction_level
 from harness.kafka.admin.live_client import ASK_S, ClusterSource
@@ -127,7 +127,7 @@ def not_read_lines(not_read: Sequence[NotRead], most: int | None = None) -> list
     return lines
 
 
-def _reach(bootstrap: str, client: ClusterSource) -> Any:
+def _reach(bootstrap: str, client: ClusterSource) -> ClusterMetadata:
     """The cluster's metadata. BadInput when no broker answers or lets this client in."""
     give_up_at, why = time.monotonic() + DEADLINE_S, "no answer"
     while time.monotonic() < give_up_at:
@@ -210,8 +210,10 @@ def _answers(
             yield name, {key: entry.value for key, entry in entries.items() if entry.value is not None}
 
 
-def _topic(name: str, topic: Any, config: Mapping[str, str], broker: Mapping[str, str], elr: int | None) -> LiveTopic:
-    partitions: Mapping[int, Any] = topic.partitions
+def _topic(
+    name: str, topic: TopicMetadata, config: Mapping[str, str], broker: Mapping[str, str], elr: int | None
+) -> LiveTopic:
+    partitions = topic.partitions
     replicas = min(len(partition.replicas) for partition in partitions.values())  # of the partition with the fewest
     return LiveTopic(
         name=name,

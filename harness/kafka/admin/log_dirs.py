@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from kafka.protocol.admin import AlterReplicaLogDirsRequest, DescribeLogDirsRequest
+from kafka.protocol.data_container import DataContainer
 
 from harness.kafka.admin.wire import ANSWER_S, Wire, call, error_name
 from harness.model.errors import HarnessFailure, HarnessTimeout
@@ -84,5 +85,5 @@ def move_replicas(wire: Wire, broker: int, to: Mapping[Place, str]) -> None:
         raise HarnessFailure(f"broker {broker} refuses to move {refused}")
 
 
-def _topics(kind: Any, topics: Mapping[str, Sequence[int]]) -> list[Any]:
+def _topics(kind: type[DataContainer], topics: Mapping[str, Sequence[int]]) -> list[DataContainer]:
     return [kind.AlterReplicaLogDirTopic(name=name, partitions=list(indexes)) for name, indexes in topics.items()]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from kafka.protocol.admin import (
     DescribeAclsRequest,
@@ -15,6 +15,8 @@ from kafka.protocol.admin import (
     DescribeUserScramCredentialsRequest,
 )
 from kafka.protocol.admin.acl import ACLOperation, ACLPermissionType, ACLResourcePatternType, ACLResourceType
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.data_container import DataContainer
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.kafka.admin.operations import BROKER, TOPIC
@@ -44,7 +46,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    reported: Any
+    reported: ApiMessage
     asked_ns: int
     at_ns: int
 
@@ -138,7 +140,7 @@ def _acls() -> Call:
     )
 
 
-def _partitions(topics: Iterable[Any]) -> Iterator[tuple[Place, Sequence[int]]]:
+def _partitions(topics: Iterable[DataContainer]) -> Iterator[tuple[Place, Sequence[int]]]:
     for topic in topics:
         if error_name(topic.error_code) is None:
             for partition in topic.partitions:
@@ -151,7 +153,7 @@ def _without(replicas: Sequence[int], leaving: Iterable[int]) -> str:
 
 
 def _of_configs(
-    reported: Any, admin: Admin, wanted: Mapping[str, Sequence[MetadataEntity]]
+    reported: ApiMessage, admin: Admin, wanted: Mapping[str, Sequence[MetadataEntity]]
 ) -> dict[MetadataEntity, str | None]:
     """Settings of topics and brokers, and topics by the setting that they were created with.
 
@@ -179,7 +181,7 @@ def _of_configs(
     return values
 
 
-def _of_acls(reported: Any, prefix: str) -> dict[MetadataEntity, str | None]:
+def _of_acls(reported: ApiMessage, prefix: str) -> dict[MetadataEntity, str | None]:
     """ACLs on topics with the admin's prefix.
 
     One that differs from those that admins create is an entity of its own.
@@ -200,7 +202,7 @@ def _of_acls(reported: Any, prefix: str) -> dict[MetadataEntity, str | None]:
     return found
 
 
-def _of_users(reported: Any, prefix: str) -> dict[MetadataEntity, str | None]:
+def _of_users(reported: ApiMessage, prefix: str) -> dict[MetadataEntity, str | None]:
     return {
         MetadataEntity(Sort.USER, result.user): ",".join(str(info.iterations) for info in result.credential_infos)
         for result in reported.results

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from kafka.protocol.admin import DeleteRecordsRequest
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import IsolationLevel, ListOffsetsRequest, OffsetForLeaderEpochRequest, OffsetSpec
+from kafka.protocol.data_container import DataContainer
 
 from harness.kafka.admin.topics import PartitionState
 from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, Wire, call, error_name
@@ -143,7 +145,7 @@ def offsets_by_time(
     }
 
 
-def _timed(p: Any) -> TimedOffset:
+def _timed(p: DataContainer) -> TimedOffset:
     known = p.offset >= 0
     epoch = p.leader_epoch if known and p.leader_epoch >= 0 else None
     return TimedOffset(
@@ -170,7 +172,7 @@ def offsets_by_epoch(
     }
 
 
-def _epoch_end(p: Any) -> EpochEnd:
+def _epoch_end(p: DataContainer) -> EpochEnd:
     known = p.leader_epoch >= 0 and p.end_offset >= 0
     return EpochEnd(
         leader_epoch=p.leader_epoch if known else None,
@@ -239,7 +241,7 @@ def replica_listing(places: Sequence[Place], spec: int) -> Call:
 def _list(places: Sequence[Place], spec: int, replica: int, isolation: int = IsolationLevel.READ_UNCOMMITTED) -> Call:
     since = _TIER_SINCE.get(OffsetSpec(spec), 0)
 
-    def build(version: int) -> Any:
+    def build(version: int) -> ApiMessage:
         if version < since:
             raise Unanswered(f"ListOffsets of version {version} has no {OffsetSpec(spec).name}")
         return _listing(dict.fromkeys(places, int(spec)), replica, isolation)
@@ -257,7 +259,7 @@ def _listing(
 ) -> ListOffsetsRequest:
     topic = ListOffsetsRequest.ListOffsetsTopic
 
-    def partition(name: str, index: int) -> Any:
+    def partition(name: str, index: int) -> DataContainer:
         return topic.ListOffsetsPartition(partition_index=index, timestamp=timestamps[name, index])
 
     return ListOffsetsRequest(
@@ -270,7 +272,7 @@ def _listing(
     )
 
 
-def offsets_in(answer: Any) -> dict[Place, int]:
+def offsets_in(answer: ApiMessage) -> dict[Place, int]:
     """The offset of each partition in an answer to ListOffsets. Partitions with an error are absent."""
     return {
         (topic.name, p.partition_index): p.offset

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from kafka.protocol.admin import (
     AlterPartitionReassignmentsRequest,
@@ -16,6 +16,7 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsRequest,
 )
 from kafka.protocol.admin.acl import ACLOperation, ACLPermissionType, ACLResourcePatternType, ACLResourceType
+from kafka.protocol.api_message import ApiMessage
 
 from harness.kafka.admin.quorum import to_controller
 from harness.kafka.admin.wire import Call, Wire, call, error_name
@@ -32,7 +33,7 @@ _PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})
 _DONE_BEFORE: Final = frozenset({"TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PARTITION", "RESOURCE_NOT_FOUND"})
 
 # Each request is one operation on one entity, so each answer has one error.
-_Errors = Callable[[Any], list[int]]
+_Errors = Callable[[ApiMessage], list[int]]
 
 
 def request(did: Did, metadata_entity: MetadataEntity, value: str | None, timeout_s: float) -> Call:
@@ -52,7 +53,7 @@ def request(did: Did, metadata_entity: MetadataEntity, value: str | None, timeou
     return _user(metadata_entity, value)
 
 
-def refusal(did: Did, answer: Any) -> str | None:
+def refusal(did: Did, answer: ApiMessage) -> str | None:
     """Kafka's name of the error in an answer to `request`; None when it was done, "_NO_ANSWER" in an empty answer."""
     codes = _CODES[did](answer)
     return next((name for code in codes if (name := error_name(code))), None) if codes else "_NO_ANSWER"
@@ -79,7 +80,7 @@ _CODES: Final[dict[Did, _Errors]] = {
 def carry_out(wire: Wire, did: Did, metadata_entity: MetadataEntity, value: str | None, deadline_s: float) -> None:
     """Repeats one operation at the active controller until it is done. HarnessFailure when Kafka refuses it."""
 
-    def reported(answer: Any) -> str | None:
+    def reported(answer: ApiMessage) -> str | None:
         error = refusal(did, answer)
         if error and error not in _PASSING | _DONE_BEFORE:
             raise HarnessFailure(f"Kafka refuses {did.value} of {metadata_entity.text}: {error}")

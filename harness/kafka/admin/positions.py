@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import FetchRequest, ListOffsetsResponse, OffsetSpec
+from kafka.protocol.data_container import DataContainer
 
 from harness.kafka.admin.offsets import offsets_in, replica_listing
 from harness.kafka.admin.wire import Call, Connection, Unanswered, error_name
@@ -101,7 +103,7 @@ def positions(connection: Connection, topics: Sequence[SampledTopic], give_up_at
 def _fetch_call(topics: Sequence[SampledTopic]) -> Call:
     fetch_topic = FetchRequest.FetchTopic
 
-    def partition(index: int) -> Any:
+    def partition(index: int) -> DataContainer:
         return fetch_topic.FetchPartition(
             partition=index,
             current_leader_epoch=-1,
@@ -111,7 +113,7 @@ def _fetch_call(topics: Sequence[SampledTopic]) -> Call:
             partition_max_bytes=1,
         )
 
-    def build(version: int) -> Any:
+    def build(version: int) -> ApiMessage:
         if version < _FETCH:
             raise Unanswered(f"Fetch of version {version} has no topic ids")
         return FetchRequest(
@@ -133,7 +135,7 @@ def _fetch_call(topics: Sequence[SampledTopic]) -> Call:
     return Call(FetchRequest, build, _FETCH)
 
 
-def _marks(answer: Any, topics: Sequence[SampledTopic]) -> dict[Replica, _Marks]:
+def _marks(answer: ApiMessage, topics: Sequence[SampledTopic]) -> dict[Replica, _Marks]:
     """The replicas that the broker has. An empty log without an epoch is one of them; its offsets are unknown."""
     names = {uuid_of(topic.topic_id): topic for topic in topics}
     found = {}
@@ -147,7 +149,7 @@ def _marks(answer: Any, topics: Sequence[SampledTopic]) -> dict[Replica, _Marks]
     return found
 
 
-def _ask_tier(connection: Connection, places: Sequence[Place], spec: OffsetSpec, give_up_at: float) -> Any:
+def _ask_tier(connection: Connection, places: Sequence[Place], spec: OffsetSpec, give_up_at: float) -> ApiMessage:
     """The answer about the tier; one without partitions where the broker's release does not know the question."""
     try:
         return connection.ask(replica_listing(places, spec), give_up_at) if places else ListOffsetsResponse(topics=[])
@@ -155,7 +157,7 @@ def _ask_tier(connection: Connection, places: Sequence[Place], spec: OffsetSpec,
         return ListOffsetsResponse(topics=[])
 
 
-def _epochs_in(answer: Any) -> dict[Place, int]:
+def _epochs_in(answer: ApiMessage) -> dict[Place, int]:
     return {
         (topic.name, p.partition_index): p.leader_epoch
         for topic in answer.topics
@@ -164,7 +166,7 @@ def _epochs_in(answer: Any) -> dict[Place, int]:
     }
 
 
-def _known_offsets(answer: Any) -> dict[Place, int]:
+def _known_offsets(answer: ApiMessage) -> dict[Place, int]:
     return {place: offset for place, offset in offsets_in(answer).items() if offset >= 0}
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from kafka.protocol.admin import DescribeQuorumRequest
+from kafka.protocol.api_message import ApiMessage
 
 from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, Wire, call, error_name
 from harness.kafka.messages import AddRaftVoterRequest, RemoveRaftVoterRequest
@@ -52,12 +53,12 @@ def quorum(wire: Wire, deadline_s: float) -> Quorum:
 def to_controller(
     wire: Wire,
     question: Call,
-    refusal: Callable[[Any], str | None],
+    refusal: Callable[[ApiMessage], str | None],
     *,
     deadline_s: float,
     what: str,
     unanswered: Callable[[], None] = lambda: None,
-) -> Any:
+) -> ApiMessage:
     """Sends a request to the active controller until an answer has no refusal. `refusal` returns the reason to retry.
 
     `unanswered` is called whenever a request got no answer, because it may have been done all the same.
@@ -107,14 +108,14 @@ def _question() -> Call:
     return call(DescribeQuorumRequest, topics=[asked])
 
 
-def _refusal(answer: Any) -> str | None:
+def _refusal(answer: ApiMessage) -> str | None:
     if error := error_name(answer.error_code):
         return error
     part = answer.topics[0].partitions[0]
     return error_name(part.error_code) or (None if part.leader_id >= 0 else "no leader")
 
 
-def _quorum(answer: Any) -> Quorum:
+def _quorum(answer: ApiMessage) -> Quorum:
     part = answer.topics[0].partitions[0]
     return Quorum(
         part.leader_id,
@@ -155,7 +156,7 @@ def _change(wire: Wire, question: Call, already: str, deadline_s: float, what: s
     The quorum accepts only one change at a time.
     """
 
-    def refusal(answer: Any) -> str | None:
+    def refusal(answer: ApiMessage) -> str | None:
         error = error_name(answer.error_code)
         return None if error in (None, already) else f"{error} ({answer.error_message})"
 

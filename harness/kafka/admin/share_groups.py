@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+
+from kafka.protocol.api_message import ApiMessage
 
 from harness.kafka.admin.groups import coordinator
 from harness.kafka.admin.wire import Unanswered, Wire, call, error_name
@@ -41,7 +42,7 @@ def share_offsets(wire: Wire, group: str, deadline_s: float) -> dict[Place, Shar
         time.sleep(0.05)
 
 
-def _reported(answer: Any) -> tuple[dict[Place, ShareOffset], str | None]:
+def _reported(answer: ApiMessage) -> tuple[dict[Place, ShareOffset], str | None]:
     (group,) = answer.groups
     errors = [error_name(group.error_code)]
     errors += [error_name(p.error_code) for topic in group.topics for p in topic.partitions]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Final, NamedTuple
+from dataclasses import dataclass
+from typing import Final, NamedTuple
 
 from kafka.protocol.admin import (
     CreatePartitionsRequest,
@@ -13,6 +13,8 @@ from kafka.protocol.admin import (
     DeleteTopicsRequest,
     DescribeTopicPartitionsRequest,
 )
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.data_container import DataContainer
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.kafka.admin.quorum import to_controller
@@ -44,9 +46,6 @@ class PartitionState:
     isr: tuple[int, ...]
     replicas: tuple[int, ...]
     elr: tuple[int, ...] = ()
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self) | {"isr": list(self.isr), "replicas": list(self.replicas), "elr": list(self.elr)}
 
 
 class TopicsSeen(NamedTuple):
@@ -122,7 +121,7 @@ def _create(wire: Wire, topics: Sequence[Topic], deadline_s: float) -> None:
         nonlocal tried
         tried = True
 
-    def refusal(answer: Any) -> str | None:
+    def refusal(answer: ApiMessage) -> str | None:
         errors = {t.name: (error_name(t.error_code), t.error_message) for t in answer.topics}
         bad = {n: e for n, e in errors.items() if e[0] and not (e[0] == "TOPIC_ALREADY_EXISTS" and tried)}
         mark_tried()
@@ -154,7 +153,7 @@ def recreate_topic(wire: Wire, topic: Topic, deadline_s: float) -> str:
     _create(wire, [topic], deadline_s)
     wanted = {(topic.name, p) for p in range(_count(topic))}
 
-    def stale() -> dict[int, Any]:
+    def stale() -> dict[int, list[Place] | list[str]]:
         seen = seen_by_broker(wire, [topic.name])
         ids = {b: {state.topic_id for state in reported.partitions.values()} for b, reported in seen.items()}
         return _without_leader(wire, wanted) | {b: sorted(known) for b, known in ids.items() if len(known - {old}) != 1}
@@ -182,7 +181,7 @@ def create_partitions(wire: Wire, topic: str, total: int, deadline_s: float) -> 
         nonlocal tried
         tried = True
 
-    def refusal(answer: Any) -> str | None:
+    def refusal(answer: ApiMessage) -> str | None:
         reported = answer.results[0]
         error = error_name(reported.error_code)
         if error == "INVALID_PARTITIONS" and tried:
@@ -227,7 +226,7 @@ def delete_topics(wire: Wire, names: Sequence[str], deadline_s: float) -> None:
 
 
 def _delete(wire: Wire, names: Sequence[str], deadline_s: float) -> None:
-    def refusal(answer: Any) -> str | None:
+    def refusal(answer: ApiMessage) -> str | None:
         errors = {t.name: (error_name(t.error_code), t.error_message) for t in answer.responses}
         bad = {n: e for n, e in errors.items() if e[0] and e[0] != "UNKNOWN_TOPIC_OR_PARTITION"}
         if any(e[0] not in _PASSING for e in bad.values()):
@@ -247,7 +246,7 @@ def _metadata(names: Sequence[str]) -> Call:
     )
 
 
-def _states(answer: Any, elr: Mapping[tuple[str, int, int], tuple[int, ...]]) -> dict[Place, PartitionState]:
+def _states(answer: ApiMessage, elr: Mapping[tuple[str, int, int], tuple[int, ...]]) -> dict[Place, PartitionState]:
     found = {}
     for topic in answer.topics:
         if error_name(topic.error_code):
@@ -267,7 +266,7 @@ def _states(answer: Any, elr: Mapping[tuple[str, int, int], tuple[int, ...]]) ->
 
 
 def _eligible(
-    wire: Wire, answers: Mapping[int, Sequence[Any]], names: Sequence[str], timeout_s: float
+    wire: Wire, answers: Mapping[int, Sequence[ApiMessage]], names: Sequence[str], timeout_s: float
 ) -> dict[tuple[str, int, int], tuple[int, ...]]:
     """Eligible leader replicas by topic, partition and leader epoch, from the broker with the newest metadata.
 
@@ -303,7 +302,7 @@ def _without_leader(wire: Wire, wanted: set[Place]) -> dict[int, list[Place]]:
     return {broker: places for broker, places in missing.items() if places} if seen else {0: sorted(wanted)}
 
 
-def _creatable(topic: Topic) -> Any:
+def _creatable(topic: Topic) -> DataContainer:
     kind = CreateTopicsRequest.CreatableTopic
     explicit = bool(topic.assignment)
     config = {"min.insync.replicas": MIN_INSYNC_REPLICAS} | topic.config

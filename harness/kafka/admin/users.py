@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from kafka.protocol.admin import AlterUserScramCredentialsRequest, DescribeUserScramCredentialsRequest
+from kafka.protocol.api_message import ApiMessage
 
 from harness.kafka.admin.quorum import to_controller
 from harness.kafka.admin.wire import Wire, call, error_name
@@ -40,11 +40,11 @@ def set_scram_user(wire: Wire, name: str, salt: bytes, salted_password: bytes, d
     )
 
 
-def _refusal(answer: Any) -> str | None:
+def _refusal(answer: ApiMessage) -> str | None:
     return next((error for result in answer.results if (error := error_name(result.error_code))), None)
 
 
-def _users(answer: Any) -> set[str]:
+def _users(answer: ApiMessage) -> set[str]:
     return {
         result.user
         for result in answer.results

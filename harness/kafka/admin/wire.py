@@ -17,9 +17,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from kafka.errors import kafka_errors
+from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
 from harness.model.errors import HarnessFailure
@@ -49,12 +50,12 @@ class Call:
     `build` makes the message of a version; `newest` is the highest one.
     """
 
-    kind: Any  # a request class of kafka.protocol
-    build: Callable[[int], Any]
+    kind: type[ApiMessage]  # a request class of kafka.protocol
+    build: Callable[[int], ApiMessage]
     newest: int = 99
 
 
-def call(kind: Any, newest: int = 99, /, **fields: Any) -> Call:
+def call(kind: type[ApiMessage], newest: int = 99, /, **fields: object) -> Call:
     """A request with the same fields in every version."""
     return Call(kind, lambda _: kind(**fields), newest)
 
@@ -83,7 +84,7 @@ class Connection:
             raise
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in self.reported.api_keys}
 
-    def ask(self, question: Call, give_up_at: float) -> Any:
+    def ask(self, question: Call, give_up_at: float) -> ApiMessage:
         """The decoded answer. OSError or TimeoutError from the socket; Unanswered when the broker does not know it."""
         version = self.version_of(question)
         if version is None:
@@ -104,7 +105,7 @@ class Connection:
         with contextlib.suppress(OSError):  # it is no longer connected
             self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _exchange(self, message: Any, version: int, give_up_at: float) -> Any:
+    def _exchange(self, message: ApiMessage, version: int, give_up_at: float) -> ApiMessage:
         self._correlation += 1
         message.API_VERSION = version
         message.with_header(correlation_id=self._correlation, client_id=_CLIENT_ID)
@@ -149,11 +150,11 @@ class Wire:
         self.paused: frozenset[int] = frozenset()  # by the harness: a request would only cost the time of a timeout
         self._threads = ThreadPoolExecutor(max_workers=8 * max(1, len(self._addresses)), thread_name_prefix="observer")
 
-    def ask(self, broker: int, question: Call, timeout_s: float = ANSWER_S) -> Any:
+    def ask(self, broker: int, question: Call, timeout_s: float = ANSWER_S) -> ApiMessage:
         """One broker's decoded answer; Unanswered, saying why, when there is none in time."""
         return self.ask_in_turn(broker, (question,), timeout_s)[0]
 
-    def ask_in_turn(self, broker: int, questions: Iterable[Call], timeout_s: float = ANSWER_S) -> list[Any]:
+    def ask_in_turn(self, broker: int, questions: Iterable[Call], timeout_s: float = ANSWER_S) -> list[ApiMessage]:
         """The answers to several requests, one after another on one connection. Unanswered unless all are answered."""
         if broker in self.paused:
             raise Unanswered(f"broker {broker} is paused")
@@ -185,7 +186,7 @@ class Wire:
 
     def gather(
         self, questions: Mapping[int, Iterable[Call]], timeout_s: float = ANSWER_S, *, often: bool = False
-    ) -> dict[int, list[Any]]:
+    ) -> dict[int, list[ApiMessage]]:
         """Asks brokers in parallel; those that do not answer in time are absent.
 
         `often`: a broker that did not answer a moment ago gets little or no time, so that a paused one does not slow a
@@ -197,7 +198,7 @@ class Wire:
             answers = self._gather({b: (asked, timeout_s) for b, asked in questions.items()})
         return answers
 
-    def ask_all(self, question: Call, timeout_s: float = ANSWER_S, *, often: bool = False) -> dict[int, Any]:
+    def ask_all(self, question: Call, timeout_s: float = ANSWER_S, *, often: bool = False) -> dict[int, ApiMessage]:
         """Sends the same request to every broker and returns the answers by broker."""
         asked = dict.fromkeys(self.brokers, (question,))
         return {broker: answers[0] for broker, answers in self.gather(asked, timeout_s, often=often).items()}
@@ -217,8 +218,8 @@ class Wire:
             connection.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
 
-    def _gather(self, asked: Mapping[int, tuple[Iterable[Call], float]]) -> dict[int, list[Any]]:
-        running: dict[int, Future[list[Any]]] = {
+    def _gather(self, asked: Mapping[int, tuple[Iterable[Call], float]]) -> dict[int, list[ApiMessage]]:
+        running: dict[int, Future[list[ApiMessage]]] = {
             broker: self._threads.submit(self.ask_in_turn, broker, questions, time_s)
             for broker, (questions, time_s) in asked.items()
         }
@@ -277,7 +278,7 @@ def metadata_offset(answer: ApiVersionsResponse) -> int:
     return int(answer.finalized_features_epoch)
 
 
-def _versions_request() -> Any:
+def _versions_request() -> ApiMessage:
     return ApiVersionsRequest(client_software_name=_CLIENT_ID, client_software_version="1")
 
 

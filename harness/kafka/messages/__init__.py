@@ -6,17 +6,16 @@ groups of KIP-932. For transaction markers (KIP-98) kafka-python has the schema 
 
 from __future__ import annotations
 
-from typing import Any
-
 from kafka.protocol.api_message import ApiMessage
 
 
-def _message(name: str, schemas: str | None = __name__) -> Any:
+def _message(name: str, schemas: str | None = __name__) -> type[ApiMessage]:
     """A message class. A response registers itself for the request of the same api key.
 
     `schemas` is the package with the file; None = kafka-python itself.
     """
-    return type(ApiMessage)(name, (ApiMessage,), {"__module__": __name__}, load_json=schemas)
+    message: type[ApiMessage] = type(ApiMessage)(name, (ApiMessage,), {"__module__": __name__}, load_json=schemas)
+    return message
 
 
 AddRaftVoterRequest = _message("AddRaftVoterRequest")

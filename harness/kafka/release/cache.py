@@ -18,11 +18,10 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from filelock import FileLock, Timeout
 
@@ -140,7 +139,7 @@ class Cache:
         """The path under which `find` looks. The file may be absent or damaged."""
         return self.root / "store" / str(digest) / name
 
-    def read_record(self, key: str) -> dict[str, Any] | None:
+    def read_record(self, key: str) -> dict[str, object] | None:
         """A release record; None when it is absent or unreadable, in which case the caller makes it again."""
         try:
             record = json.loads(self._record(key).read_text("utf-8"))
@@ -148,7 +147,7 @@ class Cache:
             return None
         return record if isinstance(record, dict) else None
 
-    def write_record(self, key: str, record: dict[str, Any]) -> None:
+    def write_record(self, key: str, record: Mapping[str, object]) -> None:
         with self.writing():
             self._replace(self._record(key), json.dumps(record, indent=1).encode())
 

@@ -84,7 +84,7 @@ def _key(sources: Sequence[Path], jars: Iterable[Path]) -> str:
 def _known(files: Cache, key: str) -> Path | None:
     record = files.read_record(key) or {}
     try:
-        return files.find(Digest.parse(record["digest"]), _JAR)
+        return files.find(Digest.parse(str(record["digest"])), _JAR)
     except (KeyError, TypeError, AttributeError, ValueError):  # another format: it is compiled again
         return None
 

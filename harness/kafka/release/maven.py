@@ -12,11 +12,11 @@ choose the same versions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from harness.kafka.release.cache import Cache, Digest, Pace, Progress
 from harness.kafka.release.pom import Coordinates, Dependency, effective
@@ -46,13 +46,12 @@ class Jar:
     url: str
     digest: Digest
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, str]:
         return {"name": self.name, "group": self.group, "url": self.url, "digest": str(self.digest)}
 
     @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Jar:
-        name, group, url = (str(data[key]) for key in ("name", "group", "url"))
-        return cls(name, group, url, Digest.parse(data["digest"]))
+    def from_dict(cls, data: Mapping[str, str]) -> Jar:
+        return cls(data["name"], data["group"], data["url"], Digest.parse(data["digest"]))
 
 
 class Sources:

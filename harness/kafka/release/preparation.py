@@ -11,12 +11,13 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from types import TracebackType
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 from harness.kafka.release.cache import Progress
 from harness.model.errors import HarnessFailure
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 _STOP_S: Final = 1.0
 
 
@@ -24,14 +25,14 @@ class Stopped(HarnessFailure):
     """A task reported progress after its preparation was given up."""
 
 
-class Prepared(Generic[T]):
+class Prepared(Generic[T_co]):
     """The result of a task that may still be running."""
 
     def __init__(self) -> None:
-        self.future: Future[T] = Future()
+        self.future: Future[T_co] = Future()
         self.asked = False  # its end, and its error if any, is known to the caller
 
-    def result(self) -> T:
+    def result(self) -> T_co:
         """Waits for the task. Raises what the task raised, which the end of the preparation then does not raise again.
 
         So a caller may go on without the result of a task that failed.
@@ -41,7 +42,7 @@ class Prepared(Generic[T]):
         finally:
             self.asked = self.future.done()
 
-    def run(self, work: Callable[[], T]) -> None:
+    def run(self, work: Callable[[], T_co]) -> None:
         """Does the work in the calling thread and keeps its result or its error."""
         try:
             self.future.set_result(work())
@@ -60,7 +61,7 @@ class Preparation:
         self._progress = progress
         self._lock = threading.Lock()
         self._stopped = False
-        self._tasks: list[Prepared[Any]] = []
+        self._tasks: list[Prepared[object]] = []
 
     def __enter__(self) -> Self:
         return self

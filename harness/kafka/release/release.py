@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+
+from msgspec import ValidationError, convert
 
 from harness.kafka.release.cache import Cache, Digest, Progress
 from harness.kafka.release.image_layout import BrokerImage
@@ -289,13 +290,13 @@ def _newest_cached(maven: _Maven, cause: Unreachable) -> Release:
     return replace(release, notes=(note, *release.notes))
 
 
-def recorded(record: dict[str, Any] | None) -> list[Jar]:
+def recorded(record: Mapping[str, object] | None) -> list[Jar]:
     """The jars in a record of the cache; none when the record has another format, in which case it is made again."""
     if not record or record.get("format") != _FORMAT:
         return []
     try:
-        return [Jar.from_dict(jar) for jar in record["jars"]]
-    except (KeyError, TypeError, AttributeError, ValueError):
+        return [Jar.from_dict(jar) for jar in convert(record["jars"], list[dict[str, str]])]
+    except (KeyError, ValidationError, ValueError):
         return []
 
 

@@ -6,12 +6,13 @@ are left over, unknown tagged fields and a null where none is allowed are errors
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from harness.kafka.storage.message_reader import MessageReader
 from harness.model.history.log import Value
@@ -84,33 +85,55 @@ class Message:
 @cache
 def definitions(kind: str) -> Mapping[int, Message]:
     """The definitions of one kind, "metadata" or "control", by their numbers in the log."""
-    rows: list[dict[str, Any]] = json.loads(DEFINITIONS.read_text(encoding="utf-8"))
+    rows = msgspec.json.decode(DEFINITIONS.read_bytes(), type=list[_MessageRow])
     return {
-        row["apiKey"]: Message(row["name"], Versions.parse(row["validVersions"]), _fields(row["fields"]))
+        row.api_key: Message(row.name, Versions.parse(row.valid_versions), _fields(row.fields))
         for row in rows
-        if row["type"] == kind
+        if row.type == kind
     }
 
 
-def _fields(rows: Iterable[Mapping[str, Any]]) -> tuple[Field, ...]:
+class _FieldRow(msgspec.Struct, rename="camel"):
+    """A field, with the keys of Kafka's own definitions."""
+
+    name: str
+    type: str
+    versions: str
+    nullable_versions: str | None = None
+    tagged_versions: str | None = None
+    tag: int = -1
+    default: str | int | float | bool | msgspec.UnsetType | None = msgspec.UNSET
+    fields: tuple[_FieldRow, ...] = ()
+
+
+class _MessageRow(msgspec.Struct, rename="camel"):
+    """A message, with the keys of Kafka's own definitions."""
+
+    api_key: int
+    name: str
+    type: str
+    valid_versions: str
+    fields: tuple[_FieldRow, ...]
+
+
+def _fields(rows: Iterable[_FieldRow]) -> tuple[Field, ...]:
     return tuple(_field(row) for row in rows)
 
 
-def _field(row: Mapping[str, Any]) -> Field:
-    name: str = row["type"]
-    element = name.removeprefix("[]")
-    is_list = name != element
+def _field(row: _FieldRow) -> Field:
+    element = row.type.removeprefix("[]")
+    is_list = row.type != element
     zero: Value = () if is_list else _ZERO.get(element)
     return Field(
-        name=row["name"],
+        name=row.name,
         type=element,
         is_list=is_list,
-        versions=Versions.parse(row["versions"]),
-        nullable=Versions.parse(row["nullableVersions"]) if "nullableVersions" in row else NO_VERSIONS,
-        tagged=Versions.parse(row["taggedVersions"]) if "taggedVersions" in row else NO_VERSIONS,
-        tag=row.get("tag", -1),
-        default=row.get("default", zero),
-        fields=_fields(row.get("fields", ())),
+        versions=Versions.parse(row.versions),
+        nullable=NO_VERSIONS if row.nullable_versions is None else Versions.parse(row.nullable_versions),
+        tagged=NO_VERSIONS if row.tagged_versions is None else Versions.parse(row.tagged_versions),
+        tag=row.tag,
+        default=zero if row.default is msgspec.UNSET else row.default,
+        fields=_fields(row.fields),
     )
 
 

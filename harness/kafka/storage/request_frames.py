@@ -11,7 +11,7 @@ import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 import kafka.protocol.consumer
 import kafka.protocol.producer  # noqa: F401 - registers its answers, as the import above does
@@ -70,7 +70,7 @@ def errors_of(head: Head, answer: bytes) -> tuple[str, ...] | None:
     return tuple(dict.fromkeys(name for code in _codes(reported) if (name := error_name(code))))
 
 
-def _codes(reported: Any) -> Iterator[int]:
+def _codes(reported: object) -> Iterator[int]:
     if isinstance(reported, Mapping):
         for key, value in reported.items():
             if key == "error_code":

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.kafka.storage.log_directory import (
     DamagedFile,
@@ -23,6 +24,7 @@ from harness.kafka.storage.log_directory import (
     topic_id,
 )
 from harness.kafka.storage.record_batch import Batch, Walk, oddities
+from harness.model.documents.cluster import Lineage
 
 _ROWS: Final = 20_000  # batches in one write
 REMOTE_TIER: Final = -1  # in place of a broker, in rows about batches in the remote tier
@@ -32,7 +34,7 @@ DAMAGE_MAX: Final = 1000  # more entries about one damaged replica would add not
 class Rows(Protocol):
     """A writer of the table `batches`."""
 
-    def append(self, columns: Mapping[str, Any]) -> None: ...
+    def append(self, columns: Mapping[str, object]) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,21 +85,27 @@ def scrub(directories: Mapping[int, Iterable[Path]], topics: Collection[str], ta
     return seen
 
 
-def lineages_of(directories: Mapping[int, Iterable[Path]], topics: Collection[str]) -> list[dict[str, Any]]:
-    """The `lineages` of cluster.json: the start offset of each leader epoch in each replica's log.
+def lineages_of(directories: Mapping[int, Iterable[Path]], topics: Collection[str]) -> tuple[Lineage, ...]:
+    """The start offset of each leader epoch in each replica's log.
 
-    The row of an unreadable checkpoint has no epochs, and the reason in `error`.
+    The lineage of an unreadable checkpoint has no epochs, and the reason in `error`.
     """
-    rows: list[dict[str, Any]] = []
-    for broker, paths in sorted(directories.items()):
-        for replica in partition_directories(paths, topics):
-            row: dict[str, Any] = {"broker": broker, "topic": replica.topic, "partition": replica.partition}
-            try:
-                row["epochs"] = [list(entry) for entry in leader_epochs(replica.path)]
-            except DamagedFile as damaged:
-                row |= {"epochs": [], "error": str(damaged)}
-            rows.append(row)
-    return rows
+    return tuple(
+        _lineage(broker, replica)
+        for broker, paths in sorted(directories.items())
+        for replica in partition_directories(paths, topics)
+    )
+
+
+def _lineage(broker: int, replica: PartitionDirectory) -> Lineage:
+    epochs: list[tuple[int, int]] = []
+    error = None
+    try:
+        epochs = leader_epochs(replica.path)
+    except DamagedFile as damaged:
+        error = str(damaged)
+    topic, partition = replica.topic, replica.partition
+    return Lineage(broker=broker, topic=topic, partition=partition, epochs=tuple(epochs), error=error)
 
 
 def _scrub_replica(broker: int, replica: PartitionDirectory, table: Rows, seen: Scrubbed) -> None:
@@ -124,7 +132,7 @@ def _scrub_segment(
     place: tuple[int, str, int],
     segment: Segment,
     before: Batch | None,
-    common: Mapping[str, Any],
+    common: Mapping[str, object],
     table: Rows,
     seen: Scrubbed,
 ) -> Batch | None:
@@ -157,10 +165,10 @@ def _scrub_segment(
     return before
 
 
-def batch_columns(rows: Sequence[Batch], segment: int) -> dict[str, Any]:
+def batch_columns(rows: Sequence[Batch], segment: int) -> dict[str, object]:
     """The columns of the table `batches` except those of the replica; `segment` is the base offset of its file."""
 
-    def column(name: str, kind: type = np.int64) -> np.ndarray[Any, Any]:
+    def column(name: str, kind: type[np.generic] = np.int64) -> npt.NDArray[np.generic]:
         return np.fromiter((getattr(batch, name) for batch in rows), dtype=kind, count=len(rows))
 
     return {

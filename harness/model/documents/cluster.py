@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Collection, Mapping
+from typing import Annotated, ClassVar, Literal
 
 from harness.model.documents.record import OfPartition, OfPlace, Record, meaning
 
@@ -35,6 +35,7 @@ class PartitionState(OfPartition, frozen=True, kw_only=True):
 class GroupOffset(OfPlace, frozen=True, kw_only=True):
     """The committed offset of a group in one partition."""
 
+    if_said: ClassVar[Collection[str]] = ("stable",)
     group: Annotated[str, meaning("the consumer group")]
     offset: Annotated[int | None, meaning("the committed offset; null = none")]
     at_ns: Annotated[int | None, meaning("when the coordinator answered, if not `at_ns` of the snapshot")] = None
@@ -55,13 +56,16 @@ class Snapshot(Record, frozen=True, kw_only=True):
     partitions: Annotated[tuple[PartitionState, ...], meaning("all partitions of the topics of the run")]
     groups: Annotated[tuple[GroupOffset, ...], meaning("answers of coordinators; empty = no group was asked")]
     brokers_up: Annotated[tuple[int, ...] | None, meaning("the brokers that ran; not judged")] = None
-    topic_configs: Annotated[dict[str, Settings] | None, meaning("settings by topic, as Kafka writes them")] = None
-    broker_configs: Annotated[dict[str, Settings] | None, meaning("settings by broker id, as Kafka writes them")] = None
+    topic_configs: Annotated[Mapping[str, Settings] | None, meaning("settings by topic, as Kafka writes them")] = None
+    broker_configs: Annotated[Mapping[str, Settings] | None, meaning("settings by broker id, as Kafka writes them")] = (
+        None
+    )
 
 
 class Lineage(OfPlace, frozen=True, kw_only=True):
     """The leader epochs in the log of one replica."""
 
+    if_said: ClassVar[Collection[str]] = ("error",)
     broker: Annotated[int, meaning("the broker that has the replica")]
     epochs: Annotated[tuple[tuple[int, int], ...], meaning("each leader epoch with its start offset")]
     error: Annotated[str | None, meaning("why they could not be read; not judged")] = None
@@ -96,7 +100,7 @@ class GroupAnswer(OfPlace, frozen=True, kw_only=True):
     at_ns: Annotated[int, meaning("after the answer")]
 
 
-class Cluster(Record, frozen=True, kw_only=True):
+class ClusterReports(Record, frozen=True, kw_only=True):
     """The whole document."""
 
     snapshots: Annotated[tuple[Snapshot, ...], meaning("reports of the cluster, in the order of time")]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Collection, Mapping
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import field
 
@@ -17,6 +17,12 @@ class Digest(Record, frozen=True, kw_only=True):
 
     bytes: Annotated[int, meaning("its size")]
     sha256: Annotated[str, meaning("its SHA-256, in hexadecimal")]
+
+
+_Files = Annotated[Mapping[str, Digest], meaning("every document, table part and log, by their relative paths")]
+_SealedFrom = Annotated[
+    Mapping[str, Digest], meaning("JSON lines that `durability seal` turned into Parquet, by their relative paths")
+]
 
 
 class NamedRelease(Record, frozen=True, kw_only=True):
@@ -48,17 +54,14 @@ class AnyManifest(Record, frozen=True, kw_only=True):
 class SealedFiles(Record, frozen=True, kw_only=True):
     """The files of a sealed bundle."""
 
-    files: Annotated[Mapping[str, Digest], meaning("every document, table part and log, by their relative paths")]
-    sealed_from: Annotated[
-        Mapping[str, Digest], meaning("JSON lines that `durability seal` turned into Parquet, by their relative paths")
-    ] = field(default_factory=dict)
+    files: _Files
+    sealed_from: _SealedFrom = field(default_factory=dict)
 
 
-class Manifest(SealedFiles, frozen=True, kw_only=True):
-    """The whole document."""
+class Origin(Record, frozen=True, kw_only=True):
+    """Where the evidence comes from."""
 
-    format_version: Annotated[int, meaning("the version of this format")]
-    sealed_by: Annotated[SealedBy | None, meaning("the harness that ran the scenario, or `durability seal`")] = None
+    if_said: ClassVar[Collection[str]] = ("starts_on", "plugins", "tier_storage", "clock")
     release: Annotated[NamedRelease | None, meaning("the release under test")] = None
     starts_on: Annotated[
         NamedRelease | None, meaning("an earlier release, if nodes began on one and were upgraded")
@@ -80,6 +83,15 @@ class Manifest(SealedFiles, frozen=True, kw_only=True):
         meaning("{`memory`: bytes, `cpus`} of a node in a container; null = no limit was given; not judged"),
     ] = None
     clock: Annotated[object, meaning("{`anchor_ns`}; not judged")] = None
+
+
+class Manifest(Origin, frozen=True, kw_only=True):
+    """The whole document."""
+
+    format_version: Annotated[int, meaning("the version of this format")]
+    files: _Files
+    sealed_by: Annotated[SealedBy | None, meaning("the harness that ran the scenario, or `durability seal`")] = None
+    sealed_from: _SealedFrom = field(default_factory=dict)
 
     @property
     def by_harness(self) -> bool:

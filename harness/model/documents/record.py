@@ -6,7 +6,8 @@ field with a default may be absent or null; keys without a field are ignored.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Collection
+from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta, Struct
 
@@ -21,7 +22,18 @@ def meaning(text: str) -> Meta:
 
 
 class Record(Struct, frozen=True, kw_only=True):
-    """An object of a document. It is valid once it exists."""
+    """An object of a document. It is valid once it exists.
+
+    if_said: fields that are not written while they are null or an empty list.
+    """
+
+    if_said: ClassVar[Collection[str]] = ()
+
+    @property
+    def written(self) -> Collection[str]:
+        """The fields that are written."""
+        unsaid = [name for name in self.if_said if getattr(self, name) in (None, ())]
+        return [name for name in self.__struct_fields__ if name not in unsaid]
 
 
 class OfPlace(Record, frozen=True, kw_only=True):

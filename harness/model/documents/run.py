@@ -133,3 +133,5 @@ class Run(Record, frozen=True, kw_only=True):
         Secured | None,
         meaning("proof that all records used TLS; needed if `shape` in scenario.json has `secure` (true)"),
     ] = None
+    load: Annotated[object, meaning("figures of the load; not judged")] = None
+    run: Annotated[int | None, meaning("the number in the payloads of its records; not judged")] = None

@@ -6,7 +6,8 @@ says something else; the word in `kind` names the class.
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Collection, Mapping
+from typing import Annotated, ClassVar
 
 from harness.model.documents.record import OfPlace, Record, meaning
 from harness.model.facts import Fact
@@ -51,6 +52,9 @@ class TransactionAborted(Happened, frozen=True, kw_only=True, tag="transaction_a
         ),
     ]
     asked_ns: Annotated[int, meaning("when the operator asked for it")]
+    producer_epoch: Annotated[int | None, meaning("its producer epoch; not judged")] = None
+    leader: Annotated[int | None, meaning("the broker that was asked; not judged")] = None
+    outcome: Annotated[str | None, meaning("of the operation, as in `ledger`; not judged")] = None
 
 
 class RecordsDeleted(Happened, frozen=True, kw_only=True, tag="delete_records"):
@@ -104,6 +108,7 @@ class GroupAway(Record, frozen=True, kw_only=True, tag_field="kind", tag="group_
     from_ns: Annotated[int, meaning("when its members began to leave")]
     left_ns: Annotated[int, meaning("when all had left")]
     to_ns: Annotated[int, meaning("until when they stayed away")]
+    at_ns: Annotated[int | None, meaning("when it was recorded; not judged")] = None
 
 
 class GroupDeleted(Record, frozen=True, kw_only=True, tag_field="kind", tag="group_deleted"):
@@ -171,6 +176,7 @@ class LostTail(Happened, frozen=True, kw_only=True, tag="lost_tail"):
     isr: Annotated[tuple[int, ...], meaning("the replicas in sync")]
     elr_level: Annotated[int | None, meaning("the feature level of eligible leader replicas; 0 = off, null = unknown")]
     log_end: Annotated[int, meaning("where its log was cut off")]
+    ended_at: Annotated[int | None, meaning("where its log ended before; not judged")] = None
 
 
 class HeldFrame(Record, frozen=True, kw_only=True, tag_field="kind", tag="held_frame"):
@@ -184,6 +190,14 @@ class HeldFrame(Record, frozen=True, kw_only=True, tag_field="kind", tag="held_f
     held_ns: Annotated[int | None, meaning("when it was held")] = None
     answered_ns: Annotated[int | None, meaning("when it was answered")] = None
     errors: Annotated[tuple[str, ...] | None, meaning("the errors in the answer")] = None
+    left_ns: Annotated[int | None, meaning("when the client closed its connection; not judged")] = None
+    again_ns: Annotated[
+        int | None, meaning("when the client sent such a request over another connection; not judged")
+    ] = None
+    released_ns: Annotated[int | None, meaning("when it was delivered; not judged")] = None
+    cut_off: Annotated[
+        bool | None, meaning("whether the connection to the broker ended before its answer; not judged")
+    ] = None
 
 
 class NoAcks(Happened, frozen=True, kw_only=True, tag="no_acks"):
@@ -197,7 +211,7 @@ class NoAcks(Happened, frozen=True, kw_only=True, tag="no_acks"):
     leader: Annotated[int, meaning("the leader throughout")]
     isr: Annotated[tuple[int, ...], meaning("the replicas in sync throughout")]
     beside: Annotated[
-        dict[str, int],
+        Mapping[str, int],
         meaning("by `topic/partition`: acks of other partitions with the same leader and ISR that did acknowledge"),
     ]
 
@@ -311,6 +325,7 @@ class Effect(Record, frozen=True, kw_only=True):
 class Step(Record, frozen=True, kw_only=True):
     """One step of the scenario."""
 
+    if_said: ClassVar[Collection[str]] = ("error",)
     name: Annotated[str, meaning("its name, unique in the scenario")]
     do: Annotated[str, meaning("the word of its class; not judged")]
     started_ns: Annotated[int | None, meaning("when it began; null = it did not")]
@@ -321,6 +336,8 @@ class Step(Record, frozen=True, kw_only=True):
     events: Annotated[tuple[Event, ...], meaning("events in single partitions and groups")]
     effect: Annotated[Effect | None, meaning("the proof of its effect; null = none")] = None
     error: Annotated[str | None, meaning("why it failed")] = None
+    args: Annotated[object, meaning("its arguments; not judged")] = None
+    resolved: Annotated[object, meaning("its choices, for example nodes; not judged")] = None
 
 
 Steps = tuple[Step, ...]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar, cast
 
 from harness.evidence import Bundle
-from harness.model.documents.cluster import Cluster, PartitionState, Phase, Snapshot
+from harness.model.documents.cluster import ClusterReports, PartitionState, Phase, Snapshot
 from harness.model.documents.contract import Contract
 from harness.model.documents.manifest import Manifest
 from harness.model.documents.reads import Read
@@ -40,7 +40,7 @@ class Case:
     scenario: PlayedScenario
     run: Run
     steps: Sequence[Step]
-    cluster: Cluster
+    cluster: ClusterReports
     reads: Sequence[Read]
     history: History | None = None
     _results: dict[Callable[[Case], object], object] = field(

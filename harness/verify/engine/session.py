@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from subprocess import Popen
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, Final  # Any: py4j passes on arguments of Popen
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import java_gateway

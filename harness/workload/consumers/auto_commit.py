@@ -8,7 +8,7 @@ at the earliest when it returned the records before that offset.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final, cast
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
@@ -20,8 +20,9 @@ from harness.model.scenario.scenario import AUTO_AHEAD, Reader
 from harness.workload.consumers.consumer_group import ASKED_WAIT_S
 from harness.workload.consumers.crashing_consumer import CrashingReader, Death, spans
 from harness.workload.consumers.live_readers import ReadContext
+from harness.workload.java.java_consumer import JavaConsumer
 
-AUTO: Final[dict[str, Any]] = {"enable.auto.commit": True, "auto.commit.interval.ms": 500}
+AUTO: Final[dict[str, object]] = {"enable.auto.commit": True, "auto.commit.interval.ms": 500}
 
 
 class AutoReader(CrashingReader):
@@ -34,11 +35,11 @@ class AutoReader(CrashingReader):
         self._given: dict[Place, list[tuple[int, int]]] = {}
         self._processed_to: dict[Place, int] = {}  # by the member that died last; next offsets
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, object]:
         return super()._settings() | AUTO | self.spec.config
 
-    def _begin(self, consumer: Any) -> None:
-        consumer.on_commit = self._auto_committed
+    def _begin(self, consumer: Consumer) -> None:
+        cast(JavaConsumer, consumer).on_commit = self._auto_committed
         super()._begin(consumer)
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
@@ -87,10 +88,10 @@ class AutoReader(CrashingReader):
         self._processed_to = {place: first if self._ahead else end for place, (first, end) in ends.items()}
         death.held, self._dead = [], True
 
-    def _close_consumer(self, consumer: Any) -> None:
+    def _close_consumer(self, consumer: Consumer) -> None:
         """Also writes rows of unknown outcome for offsets that the client may have committed without a report."""
         if self._dead:
-            consumer.kill()
+            cast(JavaConsumer, consumer).kill()
         else:
             consumer.close()
         for place, ends in self._given.items():

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
+from harness.model.documents.cluster import GroupAnswer
 from harness.model.outcome import Outcome
 from harness.model.place import Place
 from harness.model.scenario.scenario import JAVA, GroupProtocol, Reader
@@ -25,12 +26,12 @@ COMMITTED_WAIT_S: Final = 10.0
 ASKED_WAIT_S: Final = 1.0
 # Only for the classic protocol: with group.protocol=consumer (KIP-848) the coordinator decides on these, and librdkafka
 # rejects them.
-CLASSIC: Final[dict[str, Any]] = {
+CLASSIC: Final[dict[str, object]] = {
     "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 500,
     "partition.assignment.strategy": "cooperative-sticky",  # the only one with which one partition can be reassigned
 }
-SESSION: Final[dict[str, Any]] = {"max.poll.interval.ms": 60_000}
+SESSION: Final[dict[str, object]] = {"max.poll.interval.ms": 60_000}
 
 
 class GroupReader(LiveReader):
@@ -44,13 +45,13 @@ class GroupReader(LiveReader):
         self._mine: set[Place] = set()
         self._commit_at_s = time.monotonic() + COMMIT_EVERY_S
         self.rebalances = 0
-        self.answers: list[dict[str, Any]] = []  # committed offsets that the coordinator returned, see _ask
+        self.answers: list[GroupAnswer] = []  # committed offsets that the coordinator returned, see _ask
         self.resets = Resets(spec)
         # librdkafka requests stable offsets only with read_committed. Without that, a coordinator may return an older
         # offset after a failover although no commit is lost: it has not finished loading its log.
         self._asks_stable = self._settings()["isolation.level"] == "read_committed"
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, object]:
         settings = super()._settings() | SESSION | {"group.protocol": self.protocol}
         if self.protocol == "classic":
             settings |= CLASSIC if self.spec.client != JAVA else java_settings.CLASSIC
@@ -148,14 +149,14 @@ class GroupReader(LiveReader):
             return None
         at_ns = now_ns()
         self.answers += [
-            {
-                "group": self.spec.group,
-                "topic": a.topic,
-                "partition": a.partition,
-                "offset": a.offset if a.offset >= 0 else None,
-                "asked_ns": asked_ns,
-                "at_ns": at_ns,
-            }
+            GroupAnswer(
+                group=self.spec.group or "",
+                topic=a.topic,
+                partition=a.partition,
+                offset=a.offset if a.offset >= 0 else None,
+                asked_ns=asked_ns,
+                at_ns=at_ns,
+            )
             for a in answers
             if self._asks_stable and a.error is None and a.offset != self._committed.get((a.topic, a.partition))
         ]

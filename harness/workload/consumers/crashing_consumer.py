@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, TypeVar
 
 from confluent_kafka import OFFSET_END, Consumer, Message, TopicPartition
 
@@ -16,6 +16,7 @@ from harness.model.scenario.scenario import GroupProtocol, Reader
 from harness.workload.consumers.consumer_group import GroupReader
 from harness.workload.consumers.live_readers import ReadContext
 
+_T = TypeVar("_T")
 AWAY_LOOK_S: Final = 0.1
 
 
@@ -146,7 +147,7 @@ class CrashingReader(GroupReader):
         if not self._dead:
             super()._commit(consumer)
 
-    def _current(self, consumer: Any) -> Any:
+    def _current(self, consumer: Consumer) -> Consumer:
         ordered, absence = self._restart, self._absence
         if not self._dead and ordered is None and absence is None:
             return super()._current(consumer)
@@ -183,16 +184,16 @@ def spans(records: Sequence[Message]) -> dict[Place, tuple[int, int]]:
     """By partition the offsets [first, last + 1) of records."""
     found: dict[Place, tuple[int, int]] = {}
     for record in records:
-        place, offset = _place(record), int(_known(record.offset()))
+        place, offset = _place(record), _known(record.offset())
         first, end = found.get(place, (offset, offset))
         found[place] = min(first, offset), max(end, offset + 1)
     return found
 
 
 def _place(record: Message) -> Place:
-    return str(_known(record.topic())), int(_known(record.partition()))
+    return _known(record.topic()), _known(record.partition())
 
 
-def _known(value: Any) -> Any:
+def _known(value: _T | None) -> _T:
     assert value is not None
     return value

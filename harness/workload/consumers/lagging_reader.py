@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Final
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from harness.model.place import Place
 from harness.workload.access import Access
@@ -42,13 +42,13 @@ class Replay(LoadThread):
         finally:
             consumer.close()
 
-    def _count(self, consumer: Consumer, records: list[Any]) -> None:
-        done = set()
+    def _count(self, consumer: Consumer, records: list[Message]) -> None:
+        done: set[Place] = set()
         for record in records:
-            place = record.topic(), record.partition()
+            place = str(record.topic()), int(record.partition() or 0)
             if place in done:
                 continue
-            if record.offset() < self._until[place]:
+            if int(record.offset() or 0) < self._until[place]:
                 self.read[place] += 1
             else:
                 done.add(place)

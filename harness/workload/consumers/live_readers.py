@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import is_
-from typing import Any, Final
+from typing import Final, cast
 
 import confluent_kafka
 from confluent_kafka import Consumer, Message, TopicPartition
@@ -94,10 +94,10 @@ class LiveReader(LoadThread):
         finally:
             self._close_consumer(consumer)
 
-    def _close_consumer(self, consumer: Any) -> None:
+    def _close_consumer(self, consumer: Consumer) -> None:
         consumer.close()
 
-    def _current(self, consumer: Any) -> Any:
+    def _current(self, consumer: Consumer) -> Consumer:
         """The consumer, or a new one if a topic was recreated; that continues at the old positions of other topics.
 
         librdkafka ignores leader epochs below the highest that it has seen for a topic name, and those of the new topic
@@ -114,12 +114,14 @@ class LiveReader(LoadThread):
         self._taken = set()
         return self._consumer()
 
-    def _consumer(self) -> Any:
-        """A new client: librdkafka's, or a Java client with the same methods."""
+    def _consumer(self) -> Consumer:
+        """A new client: librdkafka's, or a Java client with those of its methods that readers call."""
         settings = self._settings()
-        return Consumer(settings) if self.context.java is None else JavaConsumer(self.context.java, settings)
+        if self.context.java is not None:
+            return cast(Consumer, JavaConsumer(self.context.java, settings))
+        return Consumer(settings)
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, object]:
         access = self.context.access.of(reader_name(self.spec.name))
         return reader_settings(self.spec, self.context.bootstrap, f"{self.spec.name}-{self.context.run:x}", access)
 
@@ -208,8 +210,8 @@ def begin_at(consumer: Consumer, place: Place, offset: int) -> None:
 
 def split(messages: list[Message]) -> tuple[list[Message], list[Message]]:
     """Splits the messages of one poll into records and events (errors, ends of partitions)."""
-    of: Any = type(messages[0]) if messages else Message
-    errors: list[Any] = list(map(of.error, messages))
+    of = type(messages[0]) if messages else Message
+    errors = list(map(of.error, messages))
     if all(map(is_, errors, repeat(None))):  # by identity: comparing a KafkaError with None raises
         return messages, []
     events = [message for message, error in zip(messages, errors, strict=True) if error is not None]

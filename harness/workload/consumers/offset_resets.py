@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
 
 from confluent_kafka import Message
 
 from harness.model.clock import now_ns
+from harness.model.documents.cluster import GroupReset
 from harness.model.place import Place
 from harness.model.scenario.scenario import Reader
 
@@ -16,11 +16,11 @@ class Resets:
     """The resets of one member: a row for each start that is not at the group's committed offset."""
 
     def __init__(self, spec: Reader) -> None:
-        self._who = {"group": spec.group, "reader": spec.name}
+        self._spec = spec
         self._watching = bool(spec.reset)
         self._open: dict[Place, int] = {}  # the committed offsets of partitions without a first record yet
         self._begun: set[Place] = set()
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[GroupReset] = []
 
     def assigned(self, committed: Mapping[Place, int], *, first: bool = False) -> None:
         """Partitions were assigned; `committed` below 0 = the group has no offset. `first`: it never committed any."""
@@ -54,13 +54,14 @@ class Resets:
             return
         if offset != committed:
             self.rows.append(
-                {
-                    **self._who,
-                    "topic": place[0],
-                    "partition": place[1],
-                    "committed": committed if committed >= 0 else None,
-                    "began": offset,
-                    "at_ns": now_ns(),
-                }
+                GroupReset(
+                    group=self._spec.group or "",
+                    reader=self._spec.name,
+                    topic=place[0],
+                    partition=place[1],
+                    committed=committed if committed >= 0 else None,
+                    began=offset,
+                    at_ns=now_ns(),
+                )
             )
         self._begun = self._begun | {place}

@@ -12,9 +12,9 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
@@ -39,8 +39,8 @@ _TICK_S: Final = 0.05
 class _Zombie:
     """A client that its successor takes for dead, and its open transaction."""
 
-    client: Any
-    group: Any
+    client: Producer
+    group: object
     txn_id: int
     called_ns: int
     batch: list[Message] = field(default_factory=list)
@@ -312,7 +312,7 @@ class ProcessorLoop(TransactionLoop):
             self._consumer.close()
             self._consumer = None
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, object]:
         context = self.producer.context
         client_id = f"{self.name}-in-{context.run:x}"
         settings = (
@@ -322,7 +322,7 @@ class ProcessorLoop(TransactionLoop):
         first = "error" if self._done else "earliest"
         return settings | dict(context.access.settings) | {"auto.offset.reset": first, "enable.partition.eof": True}
 
-    def _group_metadata(self, group: str) -> Any:  # noqa: ARG002 - each of its consumers has its own metadata
+    def _group_metadata(self, group: str) -> None:  # noqa: ARG002 - each of its consumers has its own metadata
         return None
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Final, cast
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, Message
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
@@ -15,7 +15,7 @@ from harness.model.place import Place
 from harness.model.scenario.scenario import Reader
 from harness.workload.consumers.crashing_consumer import Death, spans
 from harness.workload.consumers.live_readers import POLL_S, LiveReader, ReadContext, split
-from harness.workload.java.java_consumer import Given
+from harness.workload.java.java_process import JavaError
 from harness.workload.java.java_settings import share_settings
 from harness.workload.java.java_share import ACCEPT, REJECT, RELEASE, JavaShareConsumer
 from harness.workload.records.observations import POLL_RECORDS
@@ -23,6 +23,7 @@ from harness.workload.records.observations import POLL_RECORDS
 _LOOK_S: Final = 0.05
 
 Acked = Callable[[], Mapping[Place, int]]
+Counts = Mapping[tuple[str, int, int], int]  # by topic, partition and offset: how often the broker delivered it
 
 
 class ShareReader(LiveReader):
@@ -72,15 +73,16 @@ class ShareReader(LiveReader):
         self._death = Death(records)
         return self._death
 
-    def _consumer(self) -> JavaShareConsumer:
+    def _consumer(self) -> Consumer:
         assert self.context.java is not None
         client_id = f"{self.spec.name}-{self.context.run:x}"
-        return JavaShareConsumer(self.context.java, share_settings(self.spec, self.context.bootstrap, client_id))
+        java = JavaShareConsumer(self.context.java, share_settings(self.spec, self.context.bootstrap, client_id))
+        return cast(Consumer, java)
 
-    def _begin(self, consumer: Any) -> None:
+    def _begin(self, consumer: Consumer) -> None:
         consumer.subscribe(list(self.spec.topics))
 
-    def _current(self, consumer: Any) -> Any:
+    def _current(self, consumer: Consumer) -> Consumer:
         death = self._death
         if death is None or death.between is None:
             return consumer
@@ -89,7 +91,7 @@ class ShareReader(LiveReader):
         self._begin(another)
         return another
 
-    def _turn(self, consumer: Any) -> None:
+    def _turn(self, consumer: Consumer) -> None:
         death = self._death
         if death is not None and death.called_off:
             death = self._death = None
@@ -100,7 +102,7 @@ class ShareReader(LiveReader):
         records, errors = split(consumer.consume(POLL_RECORDS, POLL_S))
         given_ns = self.last_turn_ns = now_ns()
         if records:
-            self._handle(consumer, records, given_ns, self._death)
+            self._handle(cast(JavaShareConsumer, consumer), records, given_ns, self._death)
         for message in errors:
             self._on_error(consumer, message)
 
@@ -109,15 +111,18 @@ class ShareReader(LiveReader):
         acked = {place: offset for place, offset in self._acked().items() if place[0] in self.spec.topics}
         return sum(max(0, offset + 1 - self._positions.get(place, 0)) for place, offset in acked.items())
 
-    def _handle(self, consumer: Any, records: Sequence[Any], given_ns: int, death: Death | None) -> None:
+    def _handle(
+        self, consumer: JavaShareConsumer, records: Sequence[Message], given_ns: int, death: Death | None
+    ) -> None:
         counts = dict(zip(map(_key, records), consumer.counts, strict=True))
         by_place: dict[Place, list[int]] = {}
         for run in _runs(records):
             place = _key(run[0])[:2]
             self._observer.new_session([place])
             self._observer.observe(run)
-            by_place.setdefault(place, []).extend(record.offset() for record in run)
-            self._positions = self._positions | {place: max(self._positions.get(place, 0), run[-1].offset() + 1)}
+            offsets = [_key(record)[2] for record in run]
+            by_place.setdefault(place, []).extend(offsets)
+            self._positions = self._positions | {place: max(self._positions.get(place, 0), offsets[-1] + 1)}
         if death is not None and len(records) >= death.records:
             consumer.kill()
             for place, offsets in by_place.items():
@@ -128,12 +133,14 @@ class ShareReader(LiveReader):
             death.held = list(records)  # of the last poll, for the report of the step
         self._acknowledge(consumer, by_place, counts, given_ns)
 
-    def _acknowledge(self, consumer: Any, by_place: Mapping[Place, list[int]], counts: Any, given_ns: int) -> None:
+    def _acknowledge(
+        self, consumer: JavaShareConsumer, by_place: Mapping[Place, list[int]], counts: Counts, given_ns: int
+    ) -> None:
         answers = {place: [(o, self._answer(o)) for o in offsets] for place, offsets in by_place.items()}
         try:
             errors = consumer.acknowledge(answers)
         except KafkaException as failure:
-            error: Any = failure.args[0]
+            error: JavaError = failure.args[0]
             errors = dict.fromkeys(answers, error.name())
             if error.fatal():
                 self._reported(by_place, counts, errors, given_ns)
@@ -141,7 +148,7 @@ class ShareReader(LiveReader):
         self._reported(by_place, counts, errors, given_ns)
 
     def _reported(
-        self, by_place: Mapping[Place, list[int]], counts: Any, errors: Mapping[Place, str], given_ns: int
+        self, by_place: Mapping[Place, list[int]], counts: Counts, errors: Mapping[Place, str], given_ns: int
     ) -> None:
         for place, offsets in by_place.items():
             error = errors.get(place)
@@ -161,7 +168,7 @@ class ShareReader(LiveReader):
         self,
         place: Place,
         offsets: Sequence[int],
-        counts: Mapping[tuple[str, int, int], int],
+        counts: Counts,
         outcome: Outcome | None,
         error: str | None,
         given_ns: int,
@@ -184,14 +191,14 @@ class ShareReader(LiveReader):
         )
 
 
-def _runs(records: Sequence[Given]) -> list[list[Any]]:
+def _runs(records: Sequence[Message]) -> list[list[Message]]:
     """Splits records into runs of one partition with consecutive offsets; other members may have got those between."""
     steps = enumerate(records)
     return [
         [record for _, record in run]
-        for _, run in groupby(steps, lambda at: (at[1].topic(), at[1].partition(), at[1].offset() - at[0]))
+        for _, run in groupby(steps, lambda at: (*_key(at[1])[:2], _key(at[1])[2] - at[0]))
     ]
 
 
-def _key(record: Given) -> tuple[str, int, int]:
-    return str(record.topic()), int(record.partition() or 0), record.offset()
+def _key(record: Message) -> tuple[str, int, int]:
+    return str(record.topic()), int(record.partition() or 0), int(record.offset() or 0)

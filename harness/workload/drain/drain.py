@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -164,7 +164,7 @@ def count_as_live(bundle: BundleWriter, reader: str, places: Sequence[Place]) ->
         write_parquet(rows, part)
 
 
-def _named(rows: pa.Table) -> Any:
+def _named(rows: pa.Table) -> pa.ChunkedArray:
     return pc.binary_join_element_wise(rows["topic"], rows["partition"].cast(pa.string()), "/")
 
 

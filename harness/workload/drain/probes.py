@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -33,7 +33,7 @@ ENOUGH, END, OUT_OF_RANGE, SILENT = "enough", "end", "out_of_range", "silent"
 _POLL_S: Final = 0.05
 _POLL_RECORDS: Final = 500
 _AT_A_TIME: Final = 2
-_SMALL: Final[dict[str, Any]] = {
+_SMALL: Final[dict[str, object]] = {
     "enable.partition.eof": True,
     "fetch.min.bytes": 1,
     "queued.min.messages": 1,
@@ -85,8 +85,7 @@ def probe(
     give_up_at = time.monotonic() + timeouts.total_s
     probers = [Prober(asks, logs, context, isolation, timeouts, give_up_at) for isolation in ISOLATIONS]
     probers += [
-        Joiner({}, logs, context, ISOLATIONS[0], timeouts, give_up_at, group=group, topics=topics)
-        for group, topics in groups.items()
+        Joiner(logs, context, timeouts, give_up_at, group=group, topics=topics) for group, topics in groups.items()
     ]
     with ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="probe") as pool:
         rows = [row for found in pool.map(lambda prober: prober.run(bundle), probers) for row in found]
@@ -98,7 +97,7 @@ def probe(
     return [_sentence(row) for row in rows if row["reported"] == SILENT and not row["records"]] + idle
 
 
-def _sentence(row: Mapping[str, Any]) -> str:
+def _sentence(row: Mapping[str, object]) -> str:
     return f"{row['reader']} got no answer for {row['topic']}/{row['partition']} from offset {row['offset']}"
 
 
@@ -124,7 +123,7 @@ class Prober:
         """How many reads it has started."""
         return len(self._answers)
 
-    def run(self, bundle: BundleWriter) -> list[dict[str, Any]]:
+    def run(self, bundle: BundleWriter) -> list[dict[str, object]]:
         """Reads, and returns the rows of `probes`."""
         table = bundle.table("observations", self.name)
         self._observer = Observer(
@@ -163,7 +162,7 @@ class Prober:
             finally:
                 consumer.close()
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, object]:
         name = f"{self.name}-{self._context.run:x}"
         access = self._context.access.of(self.name)
         return consumer_settings(self._context.bootstrap, name, name, self._isolation) | _SMALL | access
@@ -217,7 +216,7 @@ class Prober:
 
     def _row(
         self, session: int, answer: Answer, before: Mapping[Place, int], after: Mapping[Place, int]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         ask = answer.ask
         return {
             "reader": self.name,
@@ -242,8 +241,17 @@ class Prober:
 class Joiner(Prober):
     """A new member of a group, which starts at the group's committed offsets and commits nothing."""
 
-    def __init__(self, *args: Any, group: str, topics: Sequence[str]) -> None:
-        super().__init__(*args)
+    def __init__(
+        self,
+        logs: Logs,
+        context: ReadContext,
+        timeouts: ProbeTimeouts,
+        give_up_at: float,
+        *,
+        group: str,
+        topics: Sequence[str],
+    ) -> None:
+        super().__init__({}, logs, context, ISOLATIONS[0], timeouts, give_up_at)
         self.name = f"probe-group-{group}"
         self._group, self._topics = group, topics
         self._joined = False
@@ -251,7 +259,7 @@ class Joiner(Prober):
     def _places(self) -> Iterable[Place]:
         return [place for place in self._logs.starts if place[0] in self._topics]
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, object]:
         return super()._settings() | CLASSIC | {"group.id": self._group}
 
     def _ask_all(self) -> None:

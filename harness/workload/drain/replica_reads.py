@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
@@ -215,7 +215,7 @@ class CopyReader:
             sentinel_offset=sentinel,
         )
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, object]:
         settings = consumer_settings(
             self._context.bootstrap, f"{self.name}-{self._context.run:x}", self.name, self.isolation
         )

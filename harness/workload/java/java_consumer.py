@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import KafkaException, TopicPartition
 
@@ -20,7 +20,7 @@ _NAMES: Final[dict[str, str]] = {
     "NoOffsetForPartitionException": "_AUTO_OFFSET_RESET",
 }
 
-Rebalanced = Callable[[Any, list[TopicPartition]], None]
+Rebalanced = Callable[["JavaConsumer", list[TopicPartition]], None]
 
 
 class Given:
@@ -86,7 +86,7 @@ def records(fields: Fields) -> list[Given]:
 class JavaConsumer(JavaProcess):
     """Belongs to one thread; it calls the rebalance callbacks inside `consume` and `close`."""
 
-    def __init__(self, clients: JavaClients, settings: Mapping[str, Any]) -> None:
+    def __init__(self, clients: JavaClients, settings: Mapping[str, object]) -> None:
         self._callbacks: dict[str, Rebalanced] = {}
         self.on_commit: Callable[[dict[tuple[str, int], int]], None] | None = None  # for auto-commits
         super().__init__(clients, "consumer", settings)

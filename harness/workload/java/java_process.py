@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import IO, Final
 
 from confluent_kafka import KafkaException, TopicPartition
 
@@ -163,7 +163,7 @@ def places(parts: Iterable[TopicPartition], *, offsets: bool = False) -> bytes:
 class JavaProcess:
     """The process of one client. Its owner sends requests, and handles frames that arrive in between (`event`)."""
 
-    def __init__(self, clients: JavaClients, kind: str, settings: Mapping[str, Any]) -> None:
+    def __init__(self, clients: JavaClients, kind: str, settings: Mapping[str, object]) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the process ends
         self._process = _started(clients, self._stderr)
         self._frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
@@ -286,5 +286,5 @@ def _error(frame: Fields) -> JavaError:
     return JavaError(frame.text(), frame.byte(), frame.text(), tuple(frame.places()))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)

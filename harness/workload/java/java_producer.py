@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import KafkaException, TopicPartition
 
@@ -20,6 +20,7 @@ from harness.workload.java.java_process import (
     places,
 )
 from harness.workload.producers.outcomes import NEVER_SENT
+from harness.workload.producers.produce_arguments import Record
 
 _NEVER_SENT: Final = 4
 _NOW: Final = -1
@@ -27,7 +28,7 @@ _CALL_S: Final = 15.0  # longer than the client's own max.block.ms
 _TICK_S: Final = 0.2
 _CLOSE_S: Final = 2.0
 
-Report = Callable[[Any, Any], None]
+Report = Callable[[JavaError | None, "Sent"], None]
 
 
 class Sent:
@@ -61,26 +62,33 @@ class JavaProducer(JavaProcess):
     `retried` is called with the client's own count of records that it transmitted again.
     """
 
-    def __init__(self, clients: JavaClients, settings: Mapping[str, Any], retried: Callable[[int], None]) -> None:
+    def __init__(self, clients: JavaClients, settings: Mapping[str, object], retried: Callable[[int], None]) -> None:
         self._retried = retried
         self._sent: dict[int, Sent] = {}
         self._next = 0
         super().__init__(clients, "producer", settings)
 
-    def produce_batch(
-        self, topic: str, messages: Sequence[dict[str, Any]], *, partition: int, on_delivery: Report
-    ) -> int:
+    def produce_batch(self, topic: str, messages: Sequence[Record], *, partition: int, on_delivery: Report) -> int:
         """How many records were accepted: all, or none if the process has ended."""
         return self._send(topic, messages, partition, on_delivery, _NOW)
 
     def produce(
-        self, topic: str, *, partition: int, on_delivery: Report, timestamp: int = _NOW, **message: Any
+        self,
+        topic: str,
+        value: bytes | None,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes]] | None = None,
+        *,
+        partition: int,
+        on_delivery: Report,
+        timestamp: int = _NOW,
     ) -> None:
         """Sends one record, with a timestamp in milliseconds and headers, if any."""
+        message: Record = {"value": value, "key": key, "headers": headers}
         if not self._send(topic, [message], partition, on_delivery, timestamp):
             raise KafkaException(message["_error"])
 
-    def _send(self, topic: str, messages: Sequence[dict[str, Any]], partition: int, report: Report, at_ms: int) -> int:
+    def _send(self, topic: str, messages: Sequence[Record], partition: int, report: Report, at_ms: int) -> int:
         head = (long(self._next), content(topic), number(partition), long(at_ms), number(len(messages)))
         try:
             self.send(b"S", *head, *map(_packed, messages))
@@ -131,7 +139,7 @@ class JavaProducer(JavaProcess):
                 if (sent := self._sent.pop(nth, None)) is not None:
                     sent.reported(error, offset)
 
-    def list_topics(self, topic: str, timeout: float) -> Any:
+    def list_topics(self, topic: str, timeout: float) -> SimpleNamespace:
         """The partitions of a topic in the client's metadata."""
         count = self.ask("partitions", content(topic), timeout_s=timeout).i32()
         return SimpleNamespace(topics={topic: SimpleNamespace(partitions=range(count))})
@@ -152,7 +160,7 @@ class JavaProducer(JavaProcess):
         self.ask("offsets", content(group), places(offsets, offsets=True), timeout_s=_CALL_S)
 
 
-def _packed(message: dict[str, Any]) -> bytes:
+def _packed(message: Record) -> bytes:
     headers = message.get("headers") or ()
     return b"".join(
         (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Producer, Reader
 
-_CLIENT: Final[dict[str, Any]] = {
+_CLIENT: Final[dict[str, object]] = {
     "reconnect.backoff.ms": 50,
     "reconnect.backoff.max.ms": 500,
     "socket.connection.setup.timeout.ms": 2000,
@@ -16,19 +16,19 @@ _CLIENT: Final[dict[str, Any]] = {
     "metadata.max.age.ms": 5000,
     "retry.backoff.ms": 100,
 }
-_PRODUCER: Final[dict[str, Any]] = {
+_PRODUCER: Final[dict[str, object]] = {
     "linger.ms": 10,
     "batch.size": 262_144,
     "buffer.memory": 67_108_864,
     "delivery.timeout.ms": 20_000,
     "max.block.ms": 5000,  # without metadata of the topic, or a full buffer: the record is reported as never sent
 }
-_TRANSACTIONAL: Final[dict[str, Any]] = {"transaction.timeout.ms": 30_000, "delivery.timeout.ms": 15_000}
-_STEPPED: Final[dict[str, Any]] = _TRANSACTIONAL | {"transaction.timeout.ms": 60_000}
+_TRANSACTIONAL: Final[dict[str, object]] = {"transaction.timeout.ms": 30_000, "delivery.timeout.ms": 15_000}
+_STEPPED: Final[dict[str, object]] = _TRANSACTIONAL | {"transaction.timeout.ms": 60_000}
 # Settings that may exclude idempotence. The client silently disables idempotence for them if it is only the default
 # (KIP-679).
 _AGAINST_IDEMPOTENCE: Final = frozenset({"retries", "acks", "max.in.flight.requests.per.connection"})
-_CONSUMER: Final[dict[str, Any]] = {
+_CONSUMER: Final[dict[str, object]] = {
     "fetch.max.wait.ms": 100,
     "fetch.min.bytes": 65_536,
     "max.poll.records": 5000,
@@ -39,7 +39,7 @@ _CONSUMER: Final[dict[str, Any]] = {
     "allow.auto.create.topics": False,
 }
 # For members of a group with the classic protocol.
-CLASSIC: Final[dict[str, Any]] = {
+CLASSIC: Final[dict[str, object]] = {
     "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 500,
     "partition.assignment.strategy": "org.apache.kafka.clients.consumer.CooperativeStickyAssignor",
@@ -47,7 +47,7 @@ CLASSIC: Final[dict[str, Any]] = {
 # For the Kafka Streams application, which requests commits itself: so commit.interval.ms never elapses, and Kafka
 # Streams wants a transaction timeout that is longer than it. The real timeout is TRANSACTION_TIMEOUT_MS (see
 # StreamsClients.java).
-_STREAMS: Final[dict[str, Any]] = {
+_STREAMS: Final[dict[str, object]] = {
     "num.stream.threads": 1,
     "commit.interval.ms": 3_600_000,
     "producer.transaction.timeout.ms": 3_600_000,
@@ -60,7 +60,7 @@ _GUARANTEES: Final = {"transaction": "exactly_once_v2", "after": "at_least_once"
 TRANSACTION_TIMEOUT_MS: Final = "10000"
 
 
-def streams_settings(spec: Producer, bootstrap: str, run: int, partitions: int, state_dir: str) -> dict[str, Any]:
+def streams_settings(spec: Producer, bootstrap: str, run: int, partitions: int, state_dir: str) -> dict[str, object]:
     """Settings of a scenario's Kafka Streams application; its own `config` wins.
 
     Those with the prefix "durability." are for our driver: its input topics, its output topic and partitions, the run.
@@ -83,7 +83,7 @@ def streams_settings(spec: Producer, bootstrap: str, run: int, partitions: int, 
 
 
 # For a member of a share group; auto.offset.reset and the isolation level are settings of the group.
-_SHARE: Final[dict[str, Any]] = {
+_SHARE: Final[dict[str, object]] = {
     "fetch.max.wait.ms": 100,
     "max.poll.records": 500,
     "default.api.timeout.ms": 5000,
@@ -92,12 +92,12 @@ _SHARE: Final[dict[str, Any]] = {
 }
 
 
-def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dict[str, Any]:
+def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dict[str, object]:
     """Settings of a scenario's producer; its own `config` wins, in the Java client's names.
 
     If the scenario asks for idempotence, it is not set: that it is the client's default is a promise (KIP-679).
     """
-    settings: dict[str, Any] = _CLIENT | _PRODUCER
+    settings: dict[str, object] = _CLIENT | _PRODUCER
     settings |= {"bootstrap.servers": bootstrap, "client.id": client_id}
     settings |= {"acks": producer.acks, "compression.type": producer.compression}
     if producer.transactions is not None:
@@ -116,14 +116,14 @@ def producer_settings(producer: Producer, bootstrap: str, client_id: str) -> dic
     return settings
 
 
-def reader_settings(reader: Reader, bootstrap: str, client_id: str, group: str) -> dict[str, Any]:
+def reader_settings(reader: Reader, bootstrap: str, client_id: str, group: str) -> dict[str, object]:
     """Settings of a scenario's reader; its own `config` wins, in the Java client's names."""
     settings = _CLIENT | _CONSUMER | {"bootstrap.servers": bootstrap, "client.id": client_id}
     settings |= {"group.id": group, "isolation.level": reader.isolation}
     return settings | reader.config
 
 
-def share_settings(reader: Reader, bootstrap: str, client_id: str) -> dict[str, Any]:
+def share_settings(reader: Reader, bootstrap: str, client_id: str) -> dict[str, object]:
     """Settings of a member of a share group; its own `config` wins, in the Java client's names."""
     settings = _CLIENT | _SHARE | {"bootstrap.servers": bootstrap, "client.id": client_id}
     return settings | {"group.id": str(reader.group)} | reader.config

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import KafkaException
 
@@ -25,7 +25,7 @@ Answers = Sequence[tuple[int, str]]  # an offset, and ACCEPT, RELEASE or REJECT
 class JavaShareConsumer(JavaProcess):
     """Belongs to one thread. Every record of a poll must be acknowledged before the next poll."""
 
-    def __init__(self, clients: JavaClients, settings: Mapping[str, Any]) -> None:
+    def __init__(self, clients: JavaClients, settings: Mapping[str, object]) -> None:
         self.counts: list[int] = []  # delivery counts of the records of the last poll, as the broker reports them
         super().__init__(clients, "ClientShare", settings)
 

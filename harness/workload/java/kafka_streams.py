@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import KafkaException
 
@@ -86,8 +86,8 @@ class Rows:
         self._reservations = Reservations(context.reservations, who)
         self._lanes: dict[int, Stream] = {}
         self._pending: dict[tuple[int, int], tuple[int, int | None]] = {}  # (lane, seq): send time, transaction
-        self._ledger_rows: list[dict[str, Any]] = []
-        self._processed_rows: list[dict[str, Any]] = []
+        self._ledger_rows: list[dict[str, object]] = []
+        self._processed_rows: list[dict[str, object]] = []
         self._txn: _Txn | None = None
         self.frames: Mapping[bytes, Callable[[Fields], None]] = {
             b"S": self._sent,

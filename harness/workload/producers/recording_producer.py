@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, TypedDict, cast
 
 import confluent_kafka
 import numpy as np
@@ -24,7 +23,9 @@ from harness.workload.java.java_producer import JavaProducer
 from harness.workload.meters import NONE, Meters
 from harness.workload.producers.delivery_reports import Times, offsets_of, only_reported
 from harness.workload.producers.outcomes import NO_REPORT, outcome_of_send
+from harness.workload.producers.produce_arguments import Record
 from harness.workload.producers.streams import NO_TXN, Identity, Numbers, Reservations, Stream
+from harness.workload.producers.transmissions import transmitted
 from harness.workload.records.keys import Keys
 from harness.workload.records.payload import NULL, SELF, WHOLE, Int8s, Int64s, Payloads, headers_of, heads_of
 from harness.workload.records.value_shapes import Forms
@@ -37,7 +38,6 @@ PARTITION_UA: Final = -1
 QUEUE_FULL: Final = "_QUEUE_FULL"
 
 Report = Callable[[KafkaError | None, Message], None]
-Record = dict[str, Any]  # the arguments of one `produce`; the client adds `_error` when it does not take it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,11 +130,12 @@ class RecordingProducer:
         self._by_number: dict[int, Stream] = {}
         self.client = self._client()
 
-    def _client(self) -> Any:
-        """A new client: librdkafka's, or a Java client with the same methods."""
+    def _client(self) -> confluent_kafka.Producer:
+        """A new client: librdkafka's, or a Java client with those of its methods that are called here."""
         if self.context.java is not None:
             name, meters = f"{self.spec.name}/{self.incarnations}", self.context.meters
-            return JavaProducer(self.context.java, self._settings, lambda total: meters.retried(name, total))
+            java = JavaProducer(self.context.java, self._settings, lambda total: meters.retried(name, total))
+            return cast(confluent_kafka.Producer, java)
         return confluent_kafka.Producer(
             self._settings | {"error_cb": self._on_error, "stats_cb": self._statistics_of(self.incarnations)}
         )
@@ -259,7 +260,7 @@ class RecordingProducer:
         if isinstance(self.client, JavaProducer):
             self.client.discard()
 
-    def return_to(self, client: Any) -> None:
+    def return_to(self, client: confluent_kafka.Producer) -> None:
         """Continues with its own client after another one (a zombie's) was used; new records get new streams."""
         self.client, self.fatal = client, None
         self._streams = {}
@@ -381,24 +382,18 @@ class RecordingProducer:
         if error.fatal() or error.name() == "_FATAL":
             self.fatal = self.fatal or error.name()
 
-    def _statistics_of(self, incarnation: int) -> Any:
+    def _statistics_of(self, incarnation: int) -> Callable[[str], None]:
         def take(text: str) -> None:
             self.context.access.note(producer_name(self.spec.name), text)
-            statistics = json.loads(text)
-            self.context.meters.retried(f"{self.spec.name}/{incarnation}", self._sent_again(statistics))
+            self.context.meters.retried(f"{self.spec.name}/{incarnation}", self._sent_again(transmitted(text)))
 
         return take
 
-    def _sent_again(self, statistics: dict[str, Any]) -> int:
+    def _sent_again(self, sent: Mapping[Place, int]) -> int:
         """Transmissions minus queued records: a lower bound of retries, since some records may never have been sent.
 
         librdkafka's own `txretries` does not count produce requests: their records return to the partition's queue.
         """
-        sent = {
-            (topic, int(partition)): numbers["txmsgs"]
-            for topic, of_topic in statistics["topics"].items()
-            for partition, numbers in of_topic["partitions"].items()
-        }
         return sum(max(0, sent.get(place, 0) - stream.next_seq) for place, stream in list(self._streams.items()))
 
     def _identity(self) -> Identity:
@@ -410,6 +405,12 @@ class RecordingProducer:
             transactional=spec.transactions is not None,
             client=CLIENT_NAME if self.context.java is None else self.context.java.name,
         )
+
+
+class _Timestamp(TypedDict, total=False):
+    """An argument of `produce`; without it the client takes the time of the call."""
+
+    timestamp: int
 
 
 def client_error(failure: KafkaException | SystemError) -> KafkaError | None:
@@ -448,14 +449,22 @@ def enqueue(
     partition = PARTITION_UA if spec.partitioner else place[1]  # unassigned: the client's own partitioner chooses
     if not (spec.headers or spec.backdated_s or spec.tombstones or spec.empty):
         return int(client.produce_batch(topic, messages, partition=partition, on_delivery=report))
-    times: dict[str, Any] = {}
+    times: _Timestamp = {}
     if spec.backdated_s:
         times["timestamp"] = now_ns() // 10**6 - spec.backdated_s * 1000
     taken = 0
     for at, message in enumerate(messages):
         reported = report if message["value"] else _certified(message["headers"][0][1], report)
         try:
-            client.produce(topic, **message, **times, partition=partition, on_delivery=reported)
+            client.produce(
+                topic,
+                value=message["value"],
+                key=message.get("key"),
+                headers=message.get("headers"),
+                partition=partition,
+                on_delivery=reported,
+                **times,
+            )
             taken += 1
         except BufferError:
             for waiting in messages[at:]:

@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final
+from typing import Final, Generic, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -35,6 +35,7 @@ from harness.workload.producers.recording_producer import CHUNK, RecordingProduc
 from harness.workload.settings import consumer_settings
 from harness.workload.timed_calls import CallHung, TimedCalls
 
+_T = TypeVar("_T")
 _TICK_S: Final = 0.05
 _CALL_S: Final = 5.0  # the client's own timeout of a call
 _HANG_S: Final = 20.0  # a call that takes longer hangs, and its client is abandoned
@@ -92,8 +93,8 @@ class TransactionLoop(ProducerLoop):
         self._random = random.Random(f"{producer.context.seed}/{producer.spec.name}")
         self._pace = Pace(producer.spec.rate_per_s)
         self._timed_calls = TimedCalls(self.name)
-        self._given_up: list[Any] = []  # clients in a call that hangs; kept, since destroying one would hang as well
-        self._group: Any = None
+        self._given_up: list[object] = []  # clients in a call that hangs; kept, since destroying one would hang as well
+        self._group: object = None
         self._drawn = 0
 
     def _run(self) -> None:
@@ -235,7 +236,7 @@ class TransactionLoop(ProducerLoop):
         self.producer.abandon()
         self._timed_calls = TimedCalls(self.name)
 
-    def _group_metadata(self, group: str) -> Any:
+    def _group_metadata(self, group: str) -> object:
         """Metadata of a group without members: only transactions commit its offsets."""
         context = self.producer.context
         if context.java is not None:
@@ -282,20 +283,28 @@ class TransactionLoop(ProducerLoop):
 
 
 @dataclass(slots=True)
-class _Order:
+class _Order(Generic[_T]):
     """A call for the thread that owns the client."""
 
-    do: Callable[[], Any]
+    do: Callable[[], _T]
     done: threading.Event = field(default_factory=threading.Event)
-    answer: Any = None
+    answer: _T | None = None
+
+    def run(self) -> None:
+        try:
+            self.answer = self.do()
+        finally:
+            self.done.set()
 
 
 class SteppedTransactionLoop(TransactionLoop):
     """Transactions that steps open, fill and end. A burst opens one if none is open; it stays open until `end`."""
 
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
+    def __init__(
+        self, producer: RecordingProducer, close_s: float, tables: TxnTables, segment_bytes: dict[str, int]
+    ) -> None:
+        super().__init__(producer, close_s, tables, segment_bytes)
+        self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._open: tuple[int, int] | None = None  # id of the open transaction, and when its first record was sent
         self._failed_before = 0
 
@@ -309,9 +318,9 @@ class SteppedTransactionLoop(TransactionLoop):
         """Commits or aborts the open transaction; UNKNOWN when no answer came by the deadline. From any thread."""
         return self._order(lambda: self._finish(commit=commit), deadline_s) or TxnOutcome.UNKNOWN
 
-    def _order(self, do: Callable[[], Any], deadline_s: float) -> Any:
+    def _order(self, do: Callable[[], _T], deadline_s: float) -> _T | None:
         order = _Order(do)
-        self._orders.put(order)
+        self._orders.put(order.run)
         order.done.wait(deadline_s + _MARGIN_S)
         return order.answer
 
@@ -323,10 +332,7 @@ class SteppedTransactionLoop(TransactionLoop):
             except queue.Empty:
                 self.producer.poll(0.0)
                 continue
-            try:
-                order.answer = order.do()
-            finally:
-                order.done.set()
+            order()
         if self._open is not None:
             self._finish(commit=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final, cast
 
 import numpy as np
 from confluent_kafka import Message
@@ -13,7 +13,7 @@ from confluent_kafka import Message
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.place import Place
-from harness.workload.records.payload import decode
+from harness.workload.records.payload import Headers, decode
 
 POLL_RECORDS: Final = 5000
 
@@ -70,12 +70,12 @@ class Observer:
         self._poll += 1
         given_ns = now_ns()
         count = len(messages)
-        of: Any = type(messages[0])  # a message of librdkafka, or of the Java client
+        of = type(messages[0])  # a message of librdkafka, or of the Java client
         offsets = np.fromiter(map(of.offset, messages), np.int64, count)
         times = np.fromiter(map(_TIME, map(of.timestamp, messages)), np.int64, count)
         epochs = list(map(of.leader_epoch, messages))
         known = np.array(epochs, np.int32) if None not in epochs else None
-        headers: list[Any] = list(map(of.headers, messages))
+        headers = cast(list[Headers | None], list(map(of.headers, messages)))  # clients give them as lists
         read = decode(list(map(of.value, messages)), list(map(of.key, messages)), self._run, headers)
         for place, mine in self._runs(messages):
             first, last = int(offsets[mine][0]), int(offsets[mine][-1])
@@ -103,7 +103,7 @@ class Observer:
 
     def _runs(self, messages: list[Message]) -> Iterator[tuple[Place, slice]]:
         """Runs of records of one partition; they are long, since the client returns whole fetched batches."""
-        of: Any = type(messages[0])
+        of = type(messages[0])
         partitions = np.fromiter(map(of.partition, messages), np.int64, len(messages))
         topics = np.fromiter(map(self._codes.__getitem__, map(of.topic, messages)), np.int64, len(messages))
         places = (topics << 32) | partitions

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import random
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from operator import itemgetter
-from typing import Any, Final
+from typing import Final, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -46,7 +46,7 @@ PREFIX_BYTES: Final = PREFIX.itemsize
 VALUE_BYTES_MIN: Final = PREFIX_BYTES + 4
 UNDECODABLE: Final = -1
 
-_HEAD: Final[Callable[[Any], Any]] = itemgetter(slice(PREFIX_BYTES))
+_HEAD: Final = itemgetter(slice(PREFIX_BYTES))
 _MAGIC_WORD: Final = int.from_bytes(MAGIC, "little")
 _HEADED_WORD: Final = int.from_bytes(MAGIC_OF_HEADED, "little")
 _WORDS: Final = np.array([int.from_bytes(m, "little") for m in (MAGIC, MAGIC_OF_EMPTY, MAGIC_OF_NULL)], np.uint32)
@@ -180,7 +180,7 @@ def _certificate(headers: Headers | None) -> bytes:
 
 def heads_of(values: Iterable[bytes | None]) -> npt.NDArray[np.void]:
     """The prefixes of values. No length check: a client's report returns a value that this process built."""
-    return np.frombuffer(b"".join(map(_HEAD, values)), PREFIX)
+    return np.frombuffer(b"".join(map(_HEAD, cast(Iterable[bytes], values))), PREFIX)
 
 
 def _hashes(keys: Sequence[bytes | None]) -> npt.NDArray[np.uint32]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from harness.clusters import Cluster
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import AdminView
 from harness.model.scenario.scenario import ClusterShape, Producer, Step, Topic
 from suites.gate.playing import Play
+from suites.steps_json import doubts, run_steps
 
 pytestmark = pytest.mark.kafka
 

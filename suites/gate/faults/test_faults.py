@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from harness.clusters import Cluster
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import AdminView
 from harness.model.scenario.scenario import ClusterShape, Producer, Step, Topic
 from suites.gate.playing import WHOLE, Play
+from suites.steps_json import doubts, run_steps
 
 pytestmark = pytest.mark.kafka
 

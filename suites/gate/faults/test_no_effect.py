@@ -21,6 +21,7 @@ from harness.model.scenario.scenario import ClusterShape, Producer, Step, Topic
 from harness.model.waiting import wait_for
 from suites.gate.cluster_probes import RELEASE
 from suites.gate.playing import Play, playing
+from suites.steps_json import doubts, run_steps
 
 pytestmark = pytest.mark.kafka
 
@@ -127,22 +128,22 @@ def test_a_very_short_pause_has_no_effect(play: Play, monkeypatch: pytest.Monkey
 
 
 def test_leaders_that_never_moved_are_no_disturbance(play: Play) -> None:
-    (row,) = step_runner.run_steps(play.stage, [Step(do="elect_preferred", name="back", args={})])
+    (row,) = run_steps(play.stage, [Step(do="elect_preferred", name="back", args={})])
     assert "already had their preferred leader" in row["effect"]["because"]
     assert not row["is_fault"]
 
 
 def test_replicas_that_do_not_move_are_no_disturbance(play: Play) -> None:
-    (row,) = rows = step_runner.run_steps(play.stage, [Step(do="reassign", name="move", args={"on": ["busy/0"]})])
+    (row,) = rows = run_steps(play.stage, [Step(do="reassign", name="move", args={"on": ["busy/0"]})])
     assert "no replica moved to another broker" in row["effect"]["because"]
-    assert [name for name, _ in step_runner.doubts(rows)] == ["no_effect"]
+    assert [name for name, _ in doubts(rows)] == ["no_effect"]
 
 
 def test_leadership_moves_only_to_replicas_that_are_not_left_out(play: Play) -> None:
     moved, *_ = play(("moved", {"do": "move_leaders", "on": ["busy/0"], "without": "broker(2)"}))
     assert moved["resolved"]["busy/0"]["leader"] == [1, 3]
     rows = play.rows(("nobody", {"do": "move_leaders", "on": ["busy/1"], "without": "brokers"}))
-    assert ("step_failed", "can lead") in [(name, text[-8:]) for name, text in step_runner.doubts(rows)]
+    assert ("step_failed", "can lead") in [(name, text[-8:]) for name, text in doubts(rows)]
 
 
 TURN = {"do": "reconfigure", "topic": "busy", "config": {"segment.bytes": "1048576"}}

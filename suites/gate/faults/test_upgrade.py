@@ -7,11 +7,11 @@ import re
 import pytest
 
 from harness.clusters import Cluster
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.model.errors import HarnessFailure
 from harness.model.scenario.scenario import ClusterShape, Producer, Step, Topic
 from suites.gate.cluster_probes import RELEASE
 from suites.gate.playing import Play
+from suites.steps_json import doubts, run_steps
 
 pytestmark = pytest.mark.kafka
 

@@ -352,8 +352,8 @@ def test_log_segments_on_disk_agree_with_the_brokers_answers(
     reported = admin.partitions([topic])[0]
     assert {row["topic_id"] for row in table.rows} == {reported.topic_id}
     lineages = lineages_of(directories, [topic])
-    assert [row["epochs"] for row in lineages] == [[[reported.leader_epoch, 0]]] * 3
+    assert [lineage.epochs for lineage in lineages] == [((reported.leader_epoch, 0),)] * 3
     snapshot = admin.snapshot("drained", [topic], [])
-    assert snapshot["partitions"][0]["topic_id"] == reported.topic_id
-    assert snapshot["partitions"][0]["high_watermark"] == 204
-    assert snapshot["brokers_up"] == [1, 2, 3]
+    assert snapshot.partitions[0].topic_id == reported.topic_id
+    assert snapshot.partitions[0].high_watermark == 204
+    assert snapshot.brokers_up == (1, 2, 3)

@@ -93,7 +93,7 @@ def test_every_record_is_accepted_or_archived_although_a_member_dies(
             load.stop_readers()
             bundle.close()
     assert load.doubts() == []
-    assert [(r["group"], r["partition"], r["lag"]) for r in rows] == [
+    assert [(r.group, r.partition, r.lag) for r in rows] == [
         ("jobs", 0, 0),
         ("jobs", 1, 0),
         ("failing", 0, 0),

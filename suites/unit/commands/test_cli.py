@@ -90,6 +90,15 @@ def test_the_worst_result_counts_and_a_part_of_the_gate_follows_what_ran(
     assert (out / "junit.xml").is_file()
 
 
+def test_the_common_options_are_those_of_each_command_that_plays() -> None:
+    for command, own in (
+        (cli.gate, {"only", "without", "fail_fast"}),
+        (cli.run, {"scenario", "tag", "without", "issue"}),
+        (cli.contracts, {"only", "tag"}),
+    ):
+        assert {option.name for option in command.params} == {*cli.Common.__annotations__, "plugins", *own}
+
+
 def test_a_gate_prints_the_release_first_and_no_control_characters(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import json
+from dataclasses import fields
 from pathlib import Path
 
 import click
 import pytest
 
 from harness.commands import cli
+from harness.commands.contract_options import Given
 from harness.kafka.admin import live_topics
 from harness.kafka.admin.client_config import client_config
+from harness.model.contract.configuration import ClientSettings, TopicSettings
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
+
+
+def test_each_setting_has_an_option() -> None:
+    """A setting without an option would have its default, whatever the user means."""
+    options = {option.name for option in cli.contract.params}
+    settings = {field.name for kind in (ClientSettings, TopicSettings) for field in fields(kind)}
+    assert settings - options == {"deletes", "compaction_lag_ms", "append_time", "keeps_offsets", "keeps_tier"}
+    assert Given.__annotations__.keys() <= options
 
 
 def test_the_worst_event_of_a_configuration_comes_first(capsys: pytest.CaptureFixture[str]) -> None:

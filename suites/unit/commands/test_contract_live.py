@@ -120,7 +120,8 @@ def test_producer_settings_do_not_apply_to_internal_topics() -> None:
     assert ", of plain, __mine: acknowledged records at or above" in lines[at]
     assert lines[at + 1] == "    how to fix: acks=all"
     for of, expected in ((topics[1], ["kept"]), (topics[2], ["lost"])):
-        promised = {row["event"]["name"]: list(row["effects"]) for row in live_as_plain(of, one)["promises"]}
+        rows: Any = live_as_plain(of, one)["promises"]
+        promised = {row["event"]["name"]: list(row["effects"]) for row in rows}
         assert promised["leader_dies"] == expected
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +11,11 @@ from msgspec.structs import replace
 
 from harness.commands import cli
 from harness.commands import matrix as contracts
-from harness.commands.matrix import Cell, Played
+from harness.commands.matrix import Cell, played_now
 from harness.commands.options import GateResult
-from harness.evidence.gate import MATRIX, MATRIX_VERSION, GateSummary, ScenarioResult
+from harness.evidence.documents import plain
+from harness.evidence.gate import GateSummary, ScenarioResult
+from harness.evidence.matrix import MATRIX_VERSION, PlayedMatrix, write_matrix
 from harness.model.contract.effects import Effect
 from harness.model.contract.promises import EVENTS
 from harness.model.documents.manifest import NamedRelease
@@ -48,7 +48,7 @@ UNTOLD = COLUMNS["contract_tier_metadata_unclean"]
 DELETED = COLUMNS["contract_tier_deleted"]
 OPEN_S = 20.0
 RELEASE = "4.3.1"
-PLAYED = Played(release="4.3.1", day="2026-01-31", seed=5)
+PLAYED = PlayedMatrix(format_version=MATRIX_VERSION, release="4.3.1", day="2026-01-31", seed=5, cells=())
 
 
 def lost(topic: str, count: int, kind: Kind = Kind.LOST) -> Finding:
@@ -319,12 +319,7 @@ def test_the_command_prints_the_matrix_and_ends_in_what_it_came_to(
 
     def play(options: Any, progress: Any) -> tuple[GateResult, list[Cell]]:
         asked.append(options)
-        plain = {
-            "format_version": MATRIX_VERSION,
-            **asdict(PLAYED),
-            "cells": [contracts.plain(cell) for cell in found],
-        }
-        Path(MATRIX).write_text(json.dumps(plain), encoding="utf-8")
+        write_matrix(Path(), replace(PLAYED, cells=tuple(cell.document for cell in found)))
         return result(Status.PASS), found
 
     monkeypatch.setattr(contracts, "play", play)
@@ -341,11 +336,11 @@ def test_the_command_prints_the_matrix_and_ends_in_what_it_came_to(
 
 def test_what_is_written_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
     cell = cells(DIES, verdict(DIES, *LOST_50), monkeypatch)["one"]
-    reported = json.loads(json.dumps(contracts.plain(cell)))
+    reported = plain(cell.document)
     assert (reported["event"], reported["promised"], reported["seen"]) == ("leader_dies", ["lost"], {"lost": 50})
     assert reported["holds"]
     assert (reported["text"], reported["evidence"]) == ("50 lost", "bundle")
-    assert "lost" in page({**asdict(PLAYED), "cells": [reported]})
+    assert "lost" in page(replace(PLAYED, cells=(cell.document,)))
     assert ExactLoss(topic="one", partition=0, count=50) in DIES.allowed_anomalies.exact_losses
     assert reported["event"] in {event.name for event in EVENTS}
 
@@ -353,9 +348,8 @@ def test_what_is_written_is_plain(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_matrix_says_on_what_it_was_played_and_for_how_long() -> None:
     done = result(Status.PASS)
     summary = replace(done.summary, release=NamedRelease(version="4.3.1"), seed=5, backends=("processes",), took_s=61.2)
-    played = Played.now(dataclasses.replace(done, summary=summary))
-    matrix = {**json.loads(json.dumps(asdict(played))), "cells": []}
-    (head,) = shown(matrix).heads
+    played = played_now(dataclasses.replace(done, summary=summary), [])
+    (head,) = shown(played).heads
     assert head[0] == f"Kafka 4.3.1, played on {played.day}, on processes, in 1 min 1 s, by"
-    (head,) = shown({"release": "4.3.1", "day": "2026-01-31", "seed": 5, "cells": []}).heads
+    (head,) = shown(PLAYED).heads
     assert head[0] == "Kafka 4.3.1, played on 2026-01-31 by"

@@ -15,11 +15,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.evidence import Bundle, BundleWriter, seal
+from harness.evidence.parsing import converted
 from harness.evidence.seal import seal_directory
 from harness.model.documents.manifest import NamedRelease
+from harness.model.documents.run import Run
 from harness.model.errors import BadEvidence
 from harness.model.schemas import OPTIONAL_COLUMNS, TABLES
 from suites.unit.evidence_examples import FORMAT, write_example
+
+DIED = converted({"finished": False, "contract": {"topics": {}, "producers": {}, "exact_losses": []}}, Run)
 
 
 @pytest.fixture
@@ -379,7 +383,7 @@ def test_an_unsealed_bundle_needs_the_current_version_in_run_json(tmp_path: Path
     """A harness that is killed leaves no manifest, so run.json alone says which words its evidence uses."""
     writer = BundleWriter(tmp_path)
     writer.document("scenario", {"name": "s"})
-    writer.document("run", {"finished": False, "contract": {"topics": {}, "producers": {}, "exact_losses": []}})
+    writer.document("run", DIED)
     assert not Bundle.open(tmp_path, allow_unfinished=True).complete
     run = json.loads((tmp_path / "run.json").read_text())
     del run["format_version"]
@@ -425,7 +429,7 @@ def test_a_folder_written_by_hand_may_say_the_current_version_and_no_other(examp
 def test_a_run_that_died_opens_when_asked_for(tmp_path: Path) -> None:
     writer = BundleWriter(tmp_path)
     writer.document("scenario", {"name": "s"})
-    writer.document("run", {"finished": False, "contract": {"topics": {}, "producers": {}, "exact_losses": []}})
+    writer.document("run", DIED)
     (tmp_path / "ledger").mkdir()
     (tmp_path / "ledger" / "p-0.parquet.tmp").write_bytes(b"half")
     (tmp_path / "reservations").mkdir()

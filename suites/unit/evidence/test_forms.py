@@ -15,6 +15,7 @@ from harness.commands.cli import invoke
 from harness.evidence import Bundle
 from harness.evidence.manifest import write_manifest
 from harness.evidence.seal import seal_directory
+from harness.model.documents.manifest import Origin
 from harness.model.errors import BadEvidence
 from harness.model.schemas import FORMAT_VERSION
 from suites.unit.evidence_examples import write_example
@@ -259,7 +260,7 @@ def _sealed_anyway(bundle: Path, part: str, column: str, *values: object, statis
     at, field = rows.schema.get_field_index(column), rows.schema.field(column)
     rows = rows.set_column(at, field, pa.array(values, type=field.type))
     pq.write_table(rows, bundle / part, write_statistics=statistics)
-    write_manifest(bundle, {}, sealed_by="hand")
+    write_manifest(bundle, Origin())
 
 
 def test_parquet_parts_may_have_the_same_words_only(example: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.evidence.documents import plain
-from harness.evidence.gate import MATRIX, MATRIX_VERSION, GateSummary, ScenarioResult, read_gate
+from harness.evidence.gate import GateSummary, ScenarioResult, read_gate
+from harness.evidence.matrix import MATRIX, MATRIX_VERSION
 from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadInput
 from harness.model.verdict import Status
@@ -59,7 +60,7 @@ def test_a_gate_of_format_version_1_means_what_it_meant(tmp_path: Path) -> None:
 def test_a_matrix_of_another_version_is_refused(tmp_path: Path, version: int | None) -> None:
     matrix = {"release": "4.3.1", "day": "2026-01-31", "seed": 5, "cells": []}
     (tmp_path / MATRIX).write_text(json.dumps(matrix | {"format_version": MATRIX_VERSION}))
-    assert read_matrix([tmp_path])["cells"] == []
+    assert read_matrix([tmp_path]).cells == ()
     (tmp_path / MATRIX).write_text(json.dumps(matrix | ({} if version is None else {"format_version": version})))
     with pytest.raises(
         BadInput, match=r"contracts\.json has format version .*, and this harness reads version 2; .* it"

@@ -21,7 +21,11 @@ import pytest
 from harness.evidence import BundleWriter
 from harness.evidence import writer as writer_module
 from harness.evidence.columns import arrow_schema
+from harness.model.contract.contract import contract_of
+from harness.model.documents.manifest import Origin
+from harness.model.documents.run import Run
 from harness.model.errors import HarnessFailure
+from harness.model.scenario.scenario import Scenario
 from harness.model.schemas import COUNTED, FORMAT_VERSION, TABLES, WORDS
 from harness.model.waiting import wait_for
 
@@ -138,7 +142,7 @@ def test_two_writers_of_one_name_and_rows_after_the_seal_are_refused(tmp_path: P
     table = bundle.table("ledger", "p")
     with pytest.raises(HarnessFailure, match="name of its own"):
         bundle.table("ledger", "p")
-    bundle.seal({})
+    bundle.seal(Origin())
     with pytest.raises(HarnessFailure, match="closed"):
         table.append({**ROW, "seq": 0})
     with pytest.raises(HarnessFailure, match="holds files already"):
@@ -200,7 +204,7 @@ def test_the_seal_merges_small_parts_and_no_others(tmp_path: Path) -> None:
         table.append({**ROW, "seq": np.arange(start, start + count), "error": f"part {start}"})
         table.flush()
     other.append({**ROW, "seq": 1_000_000})
-    bundle.seal({})
+    bundle.seal(Origin())
     parts = sorted(path.name for path in (tmp_path / "ledger").iterdir())
     assert parts == ["p-0.parquet", "p-1.parquet", "p-2-0.parquet"]
     sizes = [pq.read_metadata(tmp_path / "ledger" / name).num_rows for name in parts]
@@ -265,7 +269,7 @@ def _numbers_of(folder: Path, writer: str) -> list[int]:
 def test_a_closed_bundle_opens_no_table(tmp_path: Path) -> None:
     bundle = BundleWriter(tmp_path)
     reservations = bundle.table("reservations", "p")
-    bundle.seal({})
+    bundle.seal(Origin())
     with pytest.raises(HarnessFailure, match="ledger/late: the bundle is closed"):
         bundle.table("ledger", "late")
     with pytest.raises(HarnessFailure, match="reservations/p: the bundle is closed"):
@@ -277,7 +281,7 @@ def test_a_closed_bundle_opens_no_table(tmp_path: Path) -> None:
 
 def test_run_json_says_its_format_version_from_the_first_moment(tmp_path: Path) -> None:
     bundle = BundleWriter(tmp_path)
-    bundle.document("run", {"finished": False})
+    bundle.document("run", Run(finished=False, contract=contract_of(Scenario(name="s", title="", property=""))))
     bundle.document("steps", [])
-    assert json.loads((tmp_path / "run.json").read_text()) == {"format_version": FORMAT_VERSION, "finished": False}
+    assert json.loads((tmp_path / "run.json").read_text())["format_version"] == FORMAT_VERSION
     assert json.loads((tmp_path / "steps.json").read_text()) == []

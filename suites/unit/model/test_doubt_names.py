@@ -11,6 +11,7 @@ import pytest
 import harness
 from harness.commands import listing
 from harness.faults.steps import step_runner
+from harness.faults.steps.step_log import StepLog
 from harness.model.doubt_names import DoubtName, floor_of
 from harness.model.pending import Pending
 
@@ -45,8 +46,8 @@ def test_every_doubt_has_a_declared_name() -> None:
 
 
 def test_the_doubts_of_steps_have_declared_names() -> None:
-    row = {"name": "kill", "is_fault": True, "started_ns": 1, "effect": None, "error": "no such node"}
-    assert [name for name, _ in step_runner.doubts([row])] == [DoubtName.STEP_FAILED, DoubtName.NO_EFFECT]
+    row = StepLog(name="kill", do="kill", args={}, is_fault=True, started_ns=1, error="no such node").row
+    assert [name for name, _ in step_runner.doubts((row,))] == [DoubtName.STEP_FAILED, DoubtName.NO_EFFECT]
 
 
 def test_each_window_has_a_floor() -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from harness.commands import cli
-from harness.evidence.gate import MATRIX, MATRIX_VERSION
+from harness.evidence.matrix import MATRIX, MATRIX_VERSION, PlayedMatrix
+from harness.evidence.parsing import converted
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from reports.grouping import shown
@@ -49,9 +50,13 @@ def lost(event: str = "leader_dies", configuration: str = RISKY, **other: Any) -
     return cell(event, configuration, **of | other)
 
 
-def matrix(*cells: dict[str, Any], **head: Any) -> dict[str, Any]:
+def document(*cells: dict[str, Any], **head: Any) -> dict[str, Any]:
     first = {"format_version": MATRIX_VERSION, "release": "4.3.1", "day": "2026-01-31", "seed": 5}
     return {**first, "cells": list(cells), **head}
+
+
+def matrix(*cells: dict[str, Any], **head: Any) -> PlayedMatrix:
+    return converted(document(*cells, **head), PlayedMatrix)
 
 
 def text(*cells: dict[str, Any]) -> list[str]:
@@ -186,8 +191,9 @@ def test_broken_promises_come_first_with_all_settings() -> None:
 
 
 def test_a_matrix_that_holds_shows_no_alarm() -> None:
-    of = matrix(cell(), lost(), cell("replica_down", holds=False, status=None))
-    for reported in (page(of).split("</style>")[1], "\n".join(markdown(of)), "\n".join(text(*of["cells"]))):
+    cells = cell(), lost(), cell("replica_down", holds=False, status=None)
+    of = matrix(*cells)
+    for reported in (page(of).split("</style>")[1], "\n".join(markdown(of)), "\n".join(text(*cells))):
         assert "NOT AS PROMISED" not in reported
         assert 'class="odd"' not in reported
         assert "2 of 3 configurations had exactly the promised result; 1 were not played" in reported
@@ -235,7 +241,7 @@ def test_a_source_gets_its_link(source: str, reported: list[str | None]) -> None
 
 
 def test_page_and_markdown_are_written_beside_the_results_and_load_nothing(tmp_path: Path) -> None:
-    (tmp_path / MATRIX).write_text(json.dumps(matrix(cell(fix=["acks=all", "idempotence"]))))
+    (tmp_path / MATRIX).write_text(json.dumps(document(cell(fix=["acks=all", "idempotence"]))))
     written = write_matrix(tmp_path)
     assert written == tmp_path / PAGE
     reported = written.read_text()
@@ -248,8 +254,8 @@ def test_page_and_markdown_are_written_beside_the_results_and_load_nothing(tmp_p
 def test_incomplete_results_give_no_page(lacking: str, tmp_path: Path) -> None:
     one = cell()
     del one[lacking]
-    (tmp_path / MATRIX).write_text(json.dumps(matrix(one)))
-    with pytest.raises(BadInput, match=f"a cell has no {lacking}"):
+    (tmp_path / MATRIX).write_text(json.dumps(document(one)))
+    with pytest.raises(BadInput, match=rf"cells\[0\] has no '{lacking}'"):
         write_matrix(tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == [MATRIX]
 
@@ -257,8 +263,8 @@ def test_incomplete_results_give_no_page(lacking: str, tmp_path: Path) -> None:
 def test_cells_of_a_later_run_replace_earlier_ones(tmp_path: Path) -> None:
     first, second = tmp_path / "first.json", tmp_path / "second"
     second.mkdir()
-    first.write_text(json.dumps(matrix(cell(holds=False), cell("replica_down", scenario="contract_replica_down"))))
-    (second / MATRIX).write_text(json.dumps(matrix(cell(), seed=7, backends=["containers"], took_s=9.8)))
+    first.write_text(json.dumps(document(cell(holds=False), cell("replica_down", scenario="contract_replica_down"))))
+    (second / MATRIX).write_text(json.dumps(document(cell(), seed=7, backends=["containers"], took_s=9.8)))
     reported = shown(read_matrix([first, second]))
     assert (reported.count, reported.held, reported.odd) == (2, 2, ())
     assert [command for _, command in reported.heads] == [
@@ -286,6 +292,6 @@ def test_a_file_that_is_not_a_matrix_is_refused(
 
 def test_matrices_of_two_releases_are_refused(tmp_path: Path) -> None:
     for name, release in (("a", "4.3.1"), ("b", "3.9.1")):
-        (tmp_path / name).write_text(json.dumps(matrix(cell(), release=release)))
+        (tmp_path / name).write_text(json.dumps(document(cell(), release=release)))
     with pytest.raises(BadInput, match=r"are of 4\.3\.1 and 3\.9\.1"):
         read_matrix([tmp_path / "a", tmp_path / "b"])

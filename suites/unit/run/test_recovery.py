@@ -6,9 +6,12 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from harness.faults.steps.waits import INTERNAL_TOPICS
 from harness.kafka.admin.client import PartitionState
+from harness.model.documents import cluster
+from harness.model.documents.cluster import ReplicaLog, Snapshot
 from harness.model.documents.run import Recovered
 from harness.model.pending import Pending
 from harness.model.scenario.scenario import Topic
@@ -91,33 +94,45 @@ def test_isrs_that_were_full_in_turn_are_not_full_at_one_instant() -> None:
     assert not recovery.isr_full(CLUSTER, cast(Any, flapping), ["t"]).ok
 
 
-def row(**changes: Any) -> dict[str, Any]:
-    logs = [{"broker": broker, "log_start": 0, "log_end": 9} for broker in (1, 2, 3)]
-    whole = {"topic": "t", "partition": 0, "leader": 1, "isr": [2, 1, 3], "replicas": [1, 2, 3], "logs": logs}
-    return whole | {"high_watermark": 9, "last_stable_offset": 9} | changes
+LOGS = tuple(ReplicaLog(broker=broker, log_start=0, log_end=9) for broker in (1, 2, 3))
+ROW = cluster.PartitionState(
+    topic="t",
+    topic_id="i",
+    partition=0,
+    leader=1,
+    isr=(2, 1, 3),
+    replicas=(1, 2, 3),
+    logs=LOGS,
+    high_watermark=9,
+    last_stable_offset=9,
+)
+
+
+def snapshot(*rows: cluster.PartitionState) -> Snapshot:
+    return Snapshot(phase="healed", at_ns=1, partitions=rows, groups=())
 
 
 OPEN = {
-    "a broker was silent": row(logs=row()["logs"][:2]),
-    "the leader moved": row(high_watermark=None, last_stable_offset=None),
-    "no stable offset": row(last_stable_offset=None),
-    "the ISR shrank": row(isr=[1, 2]),
+    "a broker was silent": replace(ROW, logs=LOGS[:2]),
+    "the leader moved": replace(ROW, high_watermark=None, last_stable_offset=None),
+    "no stable offset": replace(ROW, last_stable_offset=None),
+    "the ISR shrank": replace(ROW, isr=(1, 2)),
 }
 
 
 @pytest.mark.parametrize("unlucky", OPEN.values(), ids=OPEN.keys())
-def test_an_incomplete_snapshot_is_taken_again(unlucky: dict[str, Any]) -> None:
-    looks = Admin({"partitions": []}, {"partitions": [unlucky]}, {"partitions": [row()]}, {"partitions": ["too late"]})
-    assert recovery.snapshot(cast(Any, looks), "healed", ["t"], []) == {"partitions": [row()]}
+def test_an_incomplete_snapshot_is_taken_again(unlucky: cluster.PartitionState) -> None:
+    looks = Admin(snapshot(), snapshot(unlucky), snapshot(ROW), "too late")
+    assert recovery.snapshot(cast(Any, looks), "healed", ["t"], []) == snapshot(ROW)
 
 
 @pytest.mark.parametrize("lasting", OPEN.values(), ids=OPEN.keys())
-def test_a_snapshot_that_stays_incomplete_is_kept_as_it_is(lasting: dict[str, Any]) -> None:
-    looks = Admin({"partitions": [row(isr=[1])]}, {"partitions": [lasting]})
-    assert recovery.snapshot(cast(Any, looks), "healed", ["t"], []) == {"partitions": [lasting]}
+def test_a_snapshot_that_stays_incomplete_is_kept_as_it_is(lasting: cluster.PartitionState) -> None:
+    looks = Admin(snapshot(replace(ROW, isr=(1,))), snapshot(lasting))
+    assert recovery.snapshot(cast(Any, looks), "healed", ["t"], []) == snapshot(lasting)
 
 
 def test_partitions_that_there_are_and_that_nobody_tells_of_are_named() -> None:
     topics = [Topic(name="t", partitions=3)]
-    assert recovery.not_reported({"partitions": [row(partition=p) for p in range(3)]}, topics) == ""
-    assert recovery.not_reported({"partitions": [row(partition=1)]}, topics) == "t-0, t-2"
+    assert recovery.not_reported(snapshot(*(replace(ROW, partition=p) for p in range(3))), topics) == ""
+    assert recovery.not_reported(snapshot(replace(ROW, partition=1)), topics) == "t-0, t-2"

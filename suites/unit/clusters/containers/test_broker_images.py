@@ -212,7 +212,7 @@ def test_limits_become_settings_of_the_engine() -> None:
     }
 
 
-def engine_of(**other: Any) -> dict[str, Any]:
+def engine_of(**other: Any) -> Any:
     """The part of an engine's description that shows what it can limit."""
     return {"MemoryLimit": True, "CpuCfsQuota": True, "NCPU": 2, "MemTotal": 4 << 30} | other
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -31,7 +31,7 @@ def description(root: Path, **other: Any) -> dict[str, Any]:
 
 def problems(info: dict[str, Any], rights: int | None = ALL_RIGHTS) -> dict[str, str]:
     """By name of a row that has a problem: what was found, and the remedy."""
-    rows = of_engine(info, machine="x86_64", rights=rights)
+    rows = of_engine(cast(Any, info), machine="x86_64", rights=rights)
     return {row.what: f"{row.found}: {row.remedy}" for row in rows if not row.ok}
 
 

@@ -17,6 +17,7 @@ from harness.kafka.admin.client import PartitionState, ProducerOnPartition
 from harness.kafka.admin.wire import Unanswered
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.toml import patched
+from suites.steps_json import events_of
 from suites.unit.faults.steps.scripted import context_on
 
 STEP = AbortTransaction(producer="p", on="t/0", deadline_s=0.3)
@@ -60,7 +61,7 @@ def context(brokers: Brokers) -> StepContext:
 
 def aborted(brokers: Brokers) -> tuple[Done, list[dict[str, Any]]]:
     on = context(brokers)
-    return STEP.perform(on), on.events
+    return STEP.perform(on), events_of(on)
 
 
 def test_a_hanging_transaction_is_aborted_with_the_producer_id_that_its_leader_reports() -> None:
@@ -141,7 +142,7 @@ def test_an_abort_without_an_answer_is_recorded_as_unknown(says: str, reported: 
     on = context(Brokers(HANGS, says=says))
     with pytest.raises(HarnessTimeout, match=reported):
         STEP.perform(on)
-    assert [event["outcome"] for event in on.events] == ["unknown"]
+    assert [event["outcome"] for event in events_of(on)] == ["unknown"]
 
 
 def test_a_last_stable_offset_that_does_not_advance_is_reported() -> None:

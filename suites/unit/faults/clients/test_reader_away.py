@@ -12,6 +12,7 @@ from harness.faults.clients.groups import DeleteGroup, ReaderAway
 from harness.faults.steps.produce import WaitTransactionalIdExpired
 from harness.model.errors import HarnessTimeout
 from harness.workload.consumers.crashing_consumer import Absence
+from suites.steps_json import events_of
 from suites.unit.faults.clients.test_restart_reader import PLACES, Coordinator, member
 from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
@@ -41,7 +42,7 @@ def away(state: str, *members: Member) -> tuple[Any, list[dict[str, Any]]]:
     context = context_on(None, admin=SimpleNamespace(group_state=lambda _: state), members=lambda _: named)
     with ReaderAway(group="g").active(context) as injection:
         effect = injection.probe()
-    return effect, context.events
+    return effect, events_of(context)
 
 
 def test_a_group_that_all_members_left_is_empty() -> None:
@@ -78,11 +79,11 @@ def test_a_member_that_leaves_closes_and_another_one_returns(monkeypatch: pytest
     monkeypatch.setattr(reader, "_mine", set(PLACES))
     absence = reader.leave()
     absence.over.set()
-    assert reader._current(cast(Any, first)) is second
+    assert reader._current(cast(Any, first)) is cast(Any, second)
     assert first.closed
     assert absence.left_ns is not None
     assert reader.places == frozenset()
-    assert reader._current(cast(Any, second)) is second
+    assert reader._current(cast(Any, second)) is cast(Any, second)
 
 
 def test_a_transactional_id_has_expired_when_no_coordinator_reports_it() -> None:
@@ -105,7 +106,7 @@ def test_the_outcome_of_a_deletion_is_recorded_in_any_case(answers: bool, outcom
         DeleteGroup(group="g").perform(context)
     except HarnessTimeout:
         assert not answers
-    (event,) = context.events
+    (event,) = events_of(context)
     assert (event["kind"], event["group"], event["outcome"]) == ("group_deleted", "g", outcome)
     assert event["asked_ns"] <= event["at_ns"]
 

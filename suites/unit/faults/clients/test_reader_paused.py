@@ -98,7 +98,7 @@ def test_a_member_commits_and_pauses_all_its_partitions_once(monkeypatch: pytest
     reader.resets.at_end(("t", 0), 500)
     reader.resets.at_end(("t", 1), 0)
     (row,) = reader.resets.rows
-    assert (row["committed"], row["began"], reader.settled) == (300, 500, True)
+    assert (row.committed, row.began, reader.settled) == (300, 500, True)
 
 
 def test_only_members_of_librdkafka_can_be_paused() -> None:

@@ -75,7 +75,7 @@ def test_another_member_takes_its_place_and_continues_at_the_committed_offset(
     monkeypatch.setattr(reader, "_mine", set(PLACES))
     ordered = reader.restart("consumer", at_end=at_end)
     assert not ordered.begun
-    assert reader._current(cast(Any, first)) is second
+    assert reader._current(cast(Any, first)) is cast(Any, second)
     assert (ordered.begun, first.closed, begun, reader.protocol) == (True, True, ["consumer"], "consumer")
     assert reader.places == frozenset()
     reader._assigned(cast(Any, second), [TopicPartition("t", 0)])

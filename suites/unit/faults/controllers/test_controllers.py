@@ -12,10 +12,10 @@ from harness.faults.controllers import common as controllers
 from harness.faults.controllers import metadata_snapshot, remove_voter
 from harness.faults.controllers.common import rejoin
 from harness.faults.steps import effect
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState, Quorum
 from harness.model.errors import HarnessTimeout
 from harness.model.scenario.scenario import Step
+from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused

@@ -14,10 +14,10 @@ from harness.faults.controllers import controller_wiped, quorum_lost
 from harness.faults.disks import disk_full
 from harness.faults.disks.disk_full import DiskFull
 from harness.faults.steps import effect
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState, Quorum
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import Step
+from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
 
 GAVE_UP = "FATAL Shutdown broker because all log dirs in /b1/data have failed (kafka.log.LogManager)\n"

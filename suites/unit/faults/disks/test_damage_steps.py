@@ -15,12 +15,12 @@ from harness.faults.disks import damage
 from harness.faults.disks.damage import CHECKPOINTS, NOTICED, Damage
 from harness.faults.steps import effect
 from harness.faults.steps.registry import check_steps
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.damage import log_end
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Step
 from harness.model.scenario.toml import patched
+from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
 from suites.unit.kafka.storage.test_damage import segment
 

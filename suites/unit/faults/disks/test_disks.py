@@ -18,11 +18,11 @@ from harness.faults.nodes.process import injection
 from harness.faults.steps import effect
 from harness.faults.steps.registry import build_step
 from harness.faults.steps.step import EffectProof, Injection
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
+from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
 from suites.unit.kafka.storage.test_damage import segment
 

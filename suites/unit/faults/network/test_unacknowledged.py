@@ -10,6 +10,7 @@ from harness.faults.network import unacknowledged
 from harness.faults.network.unacknowledged import StateWatch
 from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import PartitionState
+from suites.steps_json import events_of
 from suites.unit.faults.steps.scripted import context_on
 
 PLACES = [("two", 0), ("one", 0)]
@@ -62,7 +63,7 @@ def looked(
 def test_a_silent_partition_is_recorded_with_a_served_one_of_the_same_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     context, watched = looked(monkeypatch, Scripted(), {})
     assert watched.record_silent({PLACES[0]: 0, PLACES[1]: 500}, 500, 7)
-    (event,) = context.events
+    (event,) = events_of(context)
     assert event == {
         "kind": "no_acks",
         "at_ns": event["at_ns"],
@@ -89,7 +90,7 @@ def test_only_partitions_with_the_same_leader_and_isr_are_compared(
 ) -> None:
     context, watched = looked(monkeypatch, cluster)
     reported = watched.record_silent(dict(zip(PLACES, acks, strict=True)), 500, 7)
-    assert [event["beside"] for event in context.events] == ([{}] if reported else [])
+    assert [event["beside"] for event in events_of(context)] == ([{}] if reported else [])
     assert reported == (acks[1] >= 500)
 
 

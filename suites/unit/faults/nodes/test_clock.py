@@ -20,10 +20,10 @@ from harness.clusters.nodes.clocks import ClockFile
 from harness.faults.nodes import clock
 from harness.faults.nodes.clock import Clock, ahead_s
 from harness.faults.steps import effect
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario.scenario import Step
+from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused

@@ -12,11 +12,11 @@ from harness.clusters.nodes.node_files import STARTED
 from harness.faults.nodes import crash_loop
 from harness.faults.nodes.crash_loop import RECOVERING
 from harness.faults.nodes.process import injection
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.clock import now_ns
 from harness.model.doubt_names import DoubtName
 from harness.model.scenario.scenario import Step
+from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
 
 LOOP = Step(do="crash_loop", name="loop", args={"node": "leader(t/0)", "times": 2})

@@ -13,13 +13,13 @@ import pytest
 from harness.faults.nodes import kill_cleaning
 from harness.faults.nodes.process import injection
 from harness.faults.steps.registry import check_steps
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.faults.steps.topic_operations import cleaned
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.log_directory import DamagedFile, being_cleaned
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Producer, Scenario, Step, Topic
+from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
 
 KEYED = Topic(name="t", partitions=1, replicas=2, config={"cleanup.policy": "compact"}, assignment=((1, 2),))

@@ -11,12 +11,12 @@ import pytest
 from harness.faults.nodes import kill_deleting
 from harness.faults.nodes.process import injection
 from harness.faults.steps.registry import check_steps
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.log_directory import deleted_segments
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape, Producer, Scenario, Step, Topic
+from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
 
 FAR = Topic(name="t", partitions=1, replicas=2, config={"remote.storage.enable": "true"}, assignment=((1, 2),))

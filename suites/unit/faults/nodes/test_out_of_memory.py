@@ -16,11 +16,11 @@ from harness.clusters.containers.container_runner import _own_bytes
 from harness.faults.nodes import out_of_memory
 from harness.faults.nodes.out_of_memory import OomKilled, OutOfMemory
 from harness.faults.steps import effect
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.settings import heap_filler
 from harness.model.errors import HarnessFailure
 from harness.model.scenario.scenario import Step
+from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
 
 OF_HEAP = "Terminating due to java.lang.OutOfMemoryError: Java heap space\n"

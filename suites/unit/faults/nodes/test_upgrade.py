@@ -12,11 +12,11 @@ import pytest
 from harness.faults.controllers import common as controllers
 from harness.faults.nodes import downgrade_refused, process, roll, rolling_restart
 from harness.faults.steps import effect
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState, Quorum
 from harness.kafka.release.release import Release
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.scenario.scenario import Step
+from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
 
 RELEASES = {"start": Release("3.9.1", "a", "here", ()), "tested": Release("4.3.1", "b", "here", ())}

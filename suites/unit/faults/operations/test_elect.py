@@ -11,12 +11,12 @@ import pytest
 from harness.faults.operations import elect
 from harness.faults.steps import step_context, topic_operations
 from harness.faults.steps.step import Done, EffectProof
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
 from harness.model.doubt_names import DoubtName
 from harness.model.history.fold import fold
 from harness.model.history.history import History
 from harness.model.scenario.scenario import Step, Topic
+from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
 from suites.unit.model.history.logs import batches, change, node, partition, topic
 

@@ -19,11 +19,11 @@ from harness.faults.operations.throttle import held_back, lists_of
 from harness.faults.steps.registry import build_step
 from harness.faults.steps.step import Injection
 from harness.faults.steps.step_context import StepContext
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import LogDirectories, PartitionState, Reassignment, ReplicaDirectory
 from harness.kafka.admin.topics import TopicsSeen
 from harness.model.errors import HarnessTimeout
 from harness.model.scenario.scenario import Step, Topic
+from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused

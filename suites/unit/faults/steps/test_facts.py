@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import harness
+from harness.evidence.documents import plain
 from harness.evidence.parsing import parse
 from harness.faults.steps.declared_facts import NOTHING, Declared, Declares, Happened, bound
 from harness.faults.steps.registry import BY_NAME, KINDS, build_step
@@ -138,7 +139,7 @@ def test_facts_survive_steps_json(kind: FactKind) -> None:
         config={"a": "1"} if "config" in keys else None,
     )
     row = {"name": "s", "do": "s", "started_ns": 1, "ended_ns": 2, "healed_ns": None, "is_fault": True, "events": []}
-    (step,) = parse(Path("steps.json"), [row | {"facts": [fact.as_dict()]}], Steps)
+    (step,) = parse(Path("steps.json"), [row | {"facts": [plain(fact)]}], Steps)
     assert step.facts == (fact,)
     assert f"| {kind} |" in FORMAT
 

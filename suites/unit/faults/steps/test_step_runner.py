@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from random import Random
@@ -12,16 +12,16 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from harness.faults.steps import registry
-from harness.faults.steps import step_runner as step_runner
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import StickyProbe
 from harness.faults.steps.step import Action, Done, EffectProof, Fault, Injection
 from harness.faults.steps.step_context import StepContext
-from harness.faults.steps.step_runner import doubts, run_steps
 from harness.kafka.admin.client import PartitionState
+from harness.model.documents.steps import LogStartSeen
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.facts import FactKind, Stop
 from harness.model.scenario.scenario import Step, Topic
+from suites.steps_json import doubts, run_steps
 
 CALLS: list[str] = []
 
@@ -74,7 +74,7 @@ class Act(Action):
         CALLS.append("act")
         if self.raises:
             raise {"late": HarnessTimeout("waited for nothing"), "stop": KeyboardInterrupt()}[self.raises]
-        context.record_event("seen", topic="t")
+        context.record_event(LogStartSeen(topic="t", partition=0, log_start=3, at_ns=7))
         return Done(resolved={"done": True})
 
 
@@ -132,7 +132,7 @@ def test_a_fault_stays_until_it_is_healed_by_name() -> None:
     assert a["started_ns"] <= a["ended_ns"] <= a["healed_ns"] <= b["healed_ns"]
     assert a["resolved"] == {"what": "a"}
     assert act["resolved"] == {"done": True}
-    assert [e["kind"] for e in act["events"]] == ["seen"]
+    assert [e["kind"] for e in act["events"]] == ["log_start_seen"]
     assert doubts(rows) == []
 
 
@@ -190,10 +190,9 @@ def test_a_wait_that_times_out_ends_the_steps_and_heals() -> None:
 
 def test_an_interrupt_heals_everything_and_is_raised() -> None:
     saved: list[list[dict[str, Any]]] = []
-    keep: Callable[[Any], None] = lambda rows: saved.append([dict(row) for row in rows])  # noqa: E731
     stop = Step(do="act", name="stop", args={"raises": "stop"})
     with pytest.raises(KeyboardInterrupt):
-        run_steps(context_of(), [breaking("a"), breaking("b", stubborn=True), stop], keep)
+        run_steps(context_of(), [breaking("a"), breaking("b", stubborn=True), stop], saved.append)
     assert CALLS == ["break a", "break b", "act", "heal b", "heal a"]
     assert [row["name"] for row in saved[-1]] == ["a", "b", "stop"]
     assert saved[-1][0]["healed_ns"] is not None

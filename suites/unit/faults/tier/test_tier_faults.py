@@ -18,8 +18,10 @@ from harness.faults.tier.tier_swapped import TierSwapped
 from harness.kafka.admin.fetch import Served
 from harness.kafka.admin.offsets import TieredReplica
 from harness.kafka.storage.local_tier import ROOT
+from harness.model.documents.steps import Event
 from harness.model.errors import BadInput, HarnessFailure, HarnessTimeout
 from harness.model.scenario.scenario import ClusterShape, Producer, Scenario, Step, Topic
+from suites.steps_json import untimed
 from suites.unit.kafka.storage.test_local_tier import SEGMENT, TOPIC_ID
 from suites.unit.kafka.storage.test_record_batch import batch_bytes
 
@@ -110,12 +112,12 @@ def context(tmp_path: Path) -> Any:
         server_log=lambda _: log,
         log_directories=lambda _: [tmp_path / "b1"],
     )
-    reported: list[dict[str, Any]] = []
+    reported: list[Event] = []
     return SimpleNamespace(
         cluster=cluster,
         admin=admin,
         reported=reported,
-        record_event=lambda kind, **facts: reported.append({"kind": kind, **facts}),
+        record_event=reported.append,
         topics=(FAR, NEAR),
         path=path,
         log=log,
@@ -198,7 +200,7 @@ def test_the_wait_ends_when_the_rolled_segments_are_in_the_tier(context: Any, hi
     assert context.reported == []
     context.admin.reported = {("far", 0, 1): TieredReplica(0, local, 9, highest)}
     assert WaitTiered(deadline_s=1).perform(context).resolved["tiered_below"] == {"far/0": 3}
-    assert context.reported == [{"kind": "tiered_seen", "topic": "far", "partition": 0, "below": 3}]
+    assert untimed(context.reported) == [{"kind": "tiered_seen", "topic": "far", "partition": 0, "below": 3}]
 
 
 def test_the_wait_for_deletion_ends_when_no_replica_has_the_segments(context: Any) -> None:
@@ -214,9 +216,8 @@ def test_the_wait_for_deletion_ends_when_no_replica_has_the_segments(context: An
 def test_the_active_segment_does_not_count_as_untiered(context: Any, reached: int, left: int) -> None:
     (context.cluster.log_directories(1)[0] / "far-0" / f"{6:020}.log").write_bytes(b"")
     context.admin.reported = {("far", 0, 1): TieredReplica(0, 0, 9, reached)}
-    assert (
-        WaitUntiered(on=("far/0",), segments=left, deadline_s=1).perform(context).resolved["untiered"]["far/0"] == left
-    )
+    found = WaitUntiered(on=("far/0",), segments=left, deadline_s=1).perform(context).resolved
+    assert cast(Any, found["untiered"])["far/0"] == left
     with pytest.raises(HarnessTimeout, match="rolled segments of each partition not to be in the remote tier"):
         WaitUntiered(on=("far/0",), segments=left + 1, deadline_s=0.01).perform(context)
 
@@ -239,7 +240,7 @@ def test_only_the_objects_of_the_newest_segment_are_deleted(context: Any) -> Non
     DeleteObjects(of="far/0").perform(context)
     assert [path.name for path in context.path.parent.iterdir()] == [context.path.name]
     deleted = {"kind": "objects_deleted", "topic": "far", "partition": 0, "segment_id": SEGMENT[::-1]}
-    assert context.reported == [deleted | {"base_offset": 3, "last_offset": 3, "local_start": 3}]
+    assert untimed(context.reported) == [deleted | {"base_offset": 3, "last_offset": 3, "local_start": 3}]
     with pytest.raises(HarnessFailure, match="only 1 of 2 segments of far-0 are in the remote tier"):
         DeleteObjects(of="far/0", segments=2).perform(context)
     assert context.path.exists()

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.kafka.admin import topics
-from harness.kafka.admin.client import AdminView
+from harness.evidence.documents import plain
+from harness.kafka.admin import groups, snapshots, topics
 from harness.kafka.admin.topics import PartitionState, TopicsSeen, newest
-from harness.kafka.admin.wire import Unanswered, error_name
+from harness.kafka.admin.wire import Unanswered, Wire, error_name
 from harness.kafka.storage.uuids import kafka_uuid
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import Topic
@@ -87,16 +87,16 @@ def test_error_codes_have_kafkas_names() -> None:
 def test_unstable_offsets_of_a_group_are_an_error(
     hangs: bool, reported: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin = AdminView({})
-
-    def offsets(group: str, places: list[tuple[str, int]], *, stable: bool = True) -> dict[tuple[str, int], int]:
+    def offsets(
+        wire: object, group: str, places: list[tuple[str, int]], *, stable: bool, deadline_s: float
+    ) -> dict[tuple[str, int], int]:
         if hangs and stable:
             raise HarnessTimeout("a transaction is pending")
         return dict.fromkeys(places, 4)
 
-    monkeypatch.setattr(admin, "group_offsets", offsets)
-    (row,) = admin._group_rows("g", [state(1, 4)])
-    assert row.pop("at_ns") > 0
+    monkeypatch.setattr(groups, "group_offsets", offsets)
+    (row,) = map(plain, snapshots._offsets_of(Wire({}), "g", [state(1, 4)]))
+    assert cast(int, row.pop("at_ns")) > 0
     assert row == {"group": "g", "topic": "t", "partition": 0, "offset": 4} | reported
 
 

@@ -7,7 +7,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -203,7 +203,7 @@ def test_connections_are_counted_by_protocol() -> None:
     statistics = f'{{"brokers": {{{reported}}}}}'
     assert bytes_by_protocol(statistics) == {"sasl_ssl": 33, "plaintext": 5}
     access = Access({"security.protocol": "SASL_SSL"})
-    access.of("me")["stats_cb"](statistics)
+    cast(Any, access.of("me")["stats_cb"])(statistics)
     assert access.traffic.seen() == {"me": {"sasl_ssl": 33, "plaintext": 5}}
 
 
@@ -280,7 +280,7 @@ def test_clients_with_one_name_report_their_connections_separately(tmp_path: Pat
     producer._statistics_of(1)(STATISTICS)
     reading = ReadContext(bootstrap="", targets=targets, run=1, access=access)
     reader = LiveReader(Reader(name="one", topics=("t",)), reading, bundle.table("observations", "one"))
-    reader._settings()["stats_cb"](STATISTICS)
+    cast(Any, reader._settings()["stats_cb"])(STATISTICS)
     producer.close(0.1)
     bundle.close()
     assert access.traffic.seen() == {producer_name("one"): {"sasl_ssl": 7}, reader_name("one"): {"sasl_ssl": 7}}

@@ -14,6 +14,7 @@ import pytest
 from harness.evidence import BundleWriter
 from harness.kafka.storage import segment_scan as scrubbing
 from harness.kafka.storage.segment_scan import Scrubbed, lineages_of, scrub
+from harness.model.documents.cluster import Lineage
 from harness.model.schemas import BATCHES
 from suites.unit.kafka.storage.test_record_batch import batch_bytes, marker
 
@@ -154,6 +155,6 @@ def test_lineages_hold_the_leader_epochs_of_each_replica(tmp_path: Path) -> None
     replica(tmp_path / "1", "orders-0", {}, epochs="0\n2\n0 0\n4 17\n")
     replica(tmp_path / "2", "orders-0", {}, epochs="0\n7\n0 0\n")
     sound, damaged = lineages_of({1: [tmp_path / "1"], 2: [tmp_path / "2"]}, ["orders"])
-    assert sound == {"broker": 1, "topic": "orders", "partition": 0, "epochs": [[0, 0], [4, 17]]}
-    assert damaged["epochs"] == []
-    assert "has 1 entries, but its count is 7" in damaged["error"]
+    assert sound == Lineage(broker=1, topic="orders", partition=0, epochs=((0, 0), (4, 17)))
+    assert damaged.epochs == ()
+    assert "has 1 entries, but its count is 7" in (damaged.error or "")

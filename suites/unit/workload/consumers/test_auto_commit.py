@@ -57,7 +57,7 @@ class Member(AutoReader):
 
     def begins(self, client: Client) -> None:
         self.client = client
-        self._begin(client)
+        self._begin(cast(Any, client))
         self._assigned(cast(Any, client), [TopicPartition(*PLACE)])
 
     def given(self, *offsets: int) -> None:
@@ -67,7 +67,7 @@ class Member(AutoReader):
         """A new member replaces it and gets the group's committed offset."""
         dead, another = self.client, Client(committed)
         monkeypatch.setattr(live_readers, "Consumer", lambda settings: another)
-        assert self._current(cast(Any, dead)) is another
+        assert self._current(cast(Any, dead)) is cast(Any, another)
         assert dead.ended == "killed"
         self._assigned(cast(Any, another), [TopicPartition(*PLACE)])
         self.client = another
@@ -128,7 +128,7 @@ def test_records_that_were_held_are_processed_after_a_death_is_called_off() -> N
         member.die(5)
         member.given(3)
         member._end(cast(Any, member.client))
-        member._close_consumer(member.client)
+        member._close_consumer(cast(Any, member.client))
         assert (member.processed, member.client.ended) == ([0, 1, 2, 3], "closed")
 
 

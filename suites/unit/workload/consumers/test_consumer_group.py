@@ -59,7 +59,7 @@ def test_stable_answers_that_differ_from_the_acknowledged_commit_are_stored() ->
     reader, coordinator = reader_of(), Coordinator(3)
     joined(reader, coordinator)
     assert coordinator.starts == [3]
-    assert [(a["group"], a["offset"]) for a in reader.answers] == [("g", 3), ("g", 3)]
+    assert [(a.group, a.offset) for a in reader.answers] == [("g", 3), ("g", 3)]
 
 
 @pytest.mark.parametrize(

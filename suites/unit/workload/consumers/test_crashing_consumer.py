@@ -11,6 +11,7 @@ from confluent_kafka import TopicPartition
 from harness.faults.clients.reader_dies import ReaderDies
 from harness.faults.steps.registry import check_steps
 from harness.faults.steps.waits import WaitRead
+from harness.model.documents.steps import Event
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import Producer, Reader, Scenario, Step, Topic
 from harness.workload.consumers import live_readers
@@ -18,6 +19,7 @@ from harness.workload.consumers.consumer_group import group_lag
 from harness.workload.consumers.crashing_consumer import CrashingReader, Death, spans
 from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.producers.recording_producer import Target
+from suites.steps_json import untimed
 
 CONTEXT = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=2)}, run=1)
 
@@ -124,7 +126,7 @@ def assert_replaced(member: Member, consumer: Coordinator, monkeypatch: pytest.M
     member._revoked(cast(Any, consumer), [TopicPartition("t", 0)])
     another = Coordinator()
     monkeypatch.setattr(live_readers, "Consumer", lambda settings: another)
-    assert member._current(cast(Any, consumer)) is another
+    assert member._current(cast(Any, consumer)) is cast(Any, another)
     assert (consumer.closed, len(consumer.committed_at), member.begun) == (True, before, [another])
     member._mine = {("t", 0), ("t", 1)}
     given(member, another, 5)
@@ -187,17 +189,15 @@ class Load:
 
 
 def stage(load: Load) -> Any:
-    events: list[dict[str, Any]] = []
-    return SimpleNamespace(
-        load=load, events=events, record_event=lambda kind, **facts: events.append({"kind": kind, **facts})
-    )
+    events: list[Event] = []
+    return SimpleNamespace(load=load, events=events, record_event=events.append)
 
 
 def test_the_step_has_an_effect_when_the_reader_is_dead_and_records_the_offsets() -> None:
     played = stage(Load(between={("t", 0): (5, 7)}))
     with ReaderDies(group="g", records=2).active(played) as injected:
         assert injected.probe().because == "the member of g died with 2 offsets between commit and processing"
-    assert played.events == [
+    assert untimed(played.events) == [
         {"kind": "reader_died", "topic": "t", "partition": 0, "group": "g", "from_offset": 5, "before_offset": 7}
     ]
     assert played.load.death.called_off

@@ -22,7 +22,7 @@ def resets(reset: Any = "latest") -> Resets:
 
 
 def starts_of(watched: Resets) -> list[tuple[Any, Any]]:
-    return [(row["committed"], row["began"]) for row in watched.rows]
+    return [(row.committed, row.began) for row in watched.rows]
 
 
 def test_a_start_elsewhere_than_at_the_committed_offset_has_a_row() -> None:
@@ -35,7 +35,7 @@ def test_a_start_elsewhere_than_at_the_committed_offset_has_a_row() -> None:
     watched.at_end(("t", 1), 7)
     watched.at_end(("t", 1), 9)
     assert starts_of(watched) == [(300, 500), (None, 7)]
-    assert {(row["group"], row["reader"], row["topic"]) for row in watched.rows} == {("g", "r", "t")}
+    assert {(row.group, row.reader, row.topic) for row in watched.rows} == {("g", "r", "t")}
 
 
 def test_a_start_at_the_committed_offset_has_no_row() -> None:

@@ -13,10 +13,12 @@ from harness.faults.clients.processor_dies import ProcessorDies
 from harness.faults.steps.registry import check_steps
 from harness.model.contract.contract import contract_of
 from harness.model.documents.contract import Contract
+from harness.model.documents.steps import Event
 from harness.model.errors import BadInput
 from harness.model.scenario.toml import parse, patched
 from harness.workload.consumers.processing import ProcessorDeath
 from harness.workload.consumers.processor import ProcessorLoop
+from suites.steps_json import untimed
 
 TEXT = """
 title = "t"
@@ -103,13 +105,13 @@ class Load:
 
 
 def effect_of(load: Load, **how: Any) -> tuple[bool, str, list[dict[str, Any]]]:
-    events: list[dict[str, Any]] = []
-    stage: Any = SimpleNamespace(load=load, record_event=lambda kind, **facts: events.append({"kind": kind, **facts}))
+    events: list[Event] = []
+    stage: Any = SimpleNamespace(load=load, record_event=events.append)
     with ProcessorDies(group="w", records=2, **how).active(stage) as injected:
         effect = injected.probe()
     assert load.death is not None
     assert load.death.called_off
-    return effect.held, effect.because, events
+    return effect.held, effect.because, untimed(events)
 
 
 DIED: dict[str, Any] = {"between": {("a", 0): (5, 7)}}

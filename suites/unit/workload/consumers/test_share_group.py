@@ -207,7 +207,7 @@ def some(*offsets: int, partition: int = 0) -> list[Record]:
 
 def test_each_record_is_observed_and_accepted() -> None:
     member, broker = Member(), Broker(some(0, 1, 4) + some(7, partition=1))
-    member._turn(broker)
+    member._turn(cast(Any, broker))
     assert member.sessions == [[0, 1], [4], [7]]  # other members may have got the offsets between
     assert broker.answered == [
         {("t", 0): [(0, "accept"), (1, "accept"), (4, "accept")], ("t", 1): [(7, "accept")]},
@@ -222,27 +222,27 @@ def test_each_record_is_observed_and_accepted() -> None:
 def test_the_same_offsets_are_released_or_rejected_each_time() -> None:
     for member, answer in ((Member(releases_every=3), "release"), (Member(rejects_every=3), "reject")):
         broker = Broker(some(0, 1, 2, 3), some(2))
-        member._turn(broker)
-        member._turn(broker)
+        member._turn(cast(Any, broker))
+        member._turn(cast(Any, broker))
         assert [row["answer"] for row in member.rows] == [["accept", "accept", answer, "accept"], [answer]]
 
 
 def test_a_failed_acknowledgement_is_unknown() -> None:
     member, broker = Member(), Broker(some(0) + some(1, partition=1))
     broker.errors = {("t", 1): "InvalidRecordStateException"}
-    member._turn(broker)
+    member._turn(cast(Any, broker))
     assert [(row["outcome"], row["error"]) for row in member.rows] == [
         ("acked", None),
         ("unknown", "InvalidRecordStateException"),
     ]
     broker = Broker(some(2))
     broker.refuses = KafkaException(JavaError("TimeoutException", 2))
-    member._turn(broker)
+    member._turn(cast(Any, broker))
     assert (member.rows[-1]["outcome"], member.rows[-1]["error"]) == ("unknown", "TimeoutException")
     broker = Broker(some(3))
     broker.refuses = KafkaException(JavaError("IllegalStateException", 1))
     with pytest.raises(KafkaException):
-        member._turn(broker)
+        member._turn(cast(Any, broker))
     assert member.rows[-1]["outcome"] == "unknown"
 
 
@@ -250,10 +250,10 @@ def test_the_only_member_waits_for_enough_records_and_dies_with_them() -> None:
     acked = {("t", 0): 1, ("other", 0): 99}
     member, broker = Member(acked), Broker(some(0, 1, 2))
     death = member.die(3)
-    member._turn(broker)
+    member._turn(cast(Any, broker))
     assert broker.polls  # two of three
     acked["t", 0] = 2
-    member._turn(broker)
+    member._turn(cast(Any, broker))
     assert broker.killed
     assert broker.answered == []
     assert death.between == {("t", 0): (0, 3)}
@@ -263,16 +263,16 @@ def test_the_only_member_waits_for_enough_records_and_dies_with_them() -> None:
 def test_one_of_several_members_dies_with_the_first_large_enough_poll() -> None:
     member, broker = Member(alone=False), Broker(some(0), some(1, 2))
     death = member.die(2)
-    member._turn(broker)
+    member._turn(cast(Any, broker))
     assert (broker.killed, death.between, len(death.held)) == (False, None, 1)
-    member._turn(broker)
+    member._turn(cast(Any, broker))
     assert (broker.killed, death.between) == (True, {("t", 0): (1, 3)})
 
 
 def test_a_member_lives_on_after_its_death_is_called_off() -> None:
     member, broker = Member(), Broker(some(0))
     member.die(5).called_off = True
-    member._turn(broker)
+    member._turn(cast(Any, broker))
     assert not broker.killed
     assert len(broker.answered) == 1
 
@@ -317,7 +317,7 @@ def test_the_drain_waits_until_no_partition_has_lag() -> None:
     some_left = {("t", 0): ShareOffset(3, 0), ("t", 1): ShareOffset(0, 2)}
     done = {("t", 0): ShareOffset(3, 0), ("t", 1): ShareOffset(2, 0)}
     rows = drained(cast(Any, Admin({}, some_left, done)), read())
-    assert [(r["group"], r["topic"], r["partition"], r["start"], r["lag"]) for r in rows] == [
+    assert [(r.group, r.topic, r.partition, r.start, r.lag) for r in rows] == [
         ("jobs", "t", 0, 3, 0),
         ("jobs", "t", 1, 2, 0),
     ]
@@ -327,8 +327,8 @@ def test_the_remaining_lag_is_returned_after_the_deadline(monkeypatch: pytest.Mo
     monkeypatch.setattr("harness.run.share_groups._MARGIN_S", 0.1)
     own = ', group_config = { "share.record.lock.duration.ms" = 100 }'
     (first, second) = drained(cast(Any, Admin({("t", 0): ShareOffset(3, 4)})), read(own))
-    assert (first["start"], first["lag"]) == (3, 4)
-    assert (second["start"], second["lag"]) == (None, None)
+    assert (first.start, first.lag) == (3, 4)
+    assert (second.start, second.lag) == (None, None)
 
 
 def answer(lag: int, error: int = 0, of_group: int = 0) -> Any:

@@ -239,22 +239,24 @@ class RaisingFromCallback(Raising):
 
 def test_a_fatal_error_behind_a_system_error_is_stored_and_any_other_is_raised(bundle: BundleWriter) -> None:
     producer = Offline(bundle).producer
-    producer.client = RaisingFromCallback(KafkaError(KafkaError._FENCED, "fenced", fatal=True))
+    producer.client = cast(Any, RaisingFromCallback(KafkaError(KafkaError._FENCED, "fenced", fatal=True)))
     producer.poll(0)
     assert producer.fatal == "_FENCED"
     producer.open()
-    producer.client = RaisingFromCallback(KafkaError(KafkaError._STATE, "used wrongly"))
+    producer.client = cast(Any, RaisingFromCallback(KafkaError(KafkaError._STATE, "used wrongly")))
     with pytest.raises(SystemError):
         producer.poll(0)
 
 
 def test_a_fatal_error_is_stored_and_any_other_is_raised(bundle: BundleWriter) -> None:
     producer = Offline(bundle).producer
-    producer.client = Raising(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "desynchronized", fatal=True))
+    producer.client = cast(
+        Any, Raising(KafkaError(KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER, "desynchronized", fatal=True))
+    )
     producer.poll(0)
     assert producer.fatal == "OUT_OF_ORDER_SEQUENCE_NUMBER"
     assert not producer.flush(0)
     producer.open()
-    producer.client = Raising(KafkaError(KafkaError._STATE, "used wrongly"))
+    producer.client = cast(Any, Raising(KafkaError(KafkaError._STATE, "used wrongly")))
     with pytest.raises(KafkaException, match="used wrongly"):
         producer.poll(0)
