@@ -35,7 +35,7 @@ Row = dict[str, Any]
 
 
 class Samples(BundleWriter):
-    """A bundle whose rows can be looked at while they are being written."""
+    """A bundle with rows that can be looked at while they are being written."""
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
