@@ -34,7 +34,7 @@ class Logs:
 
 
 def proof(after_s: dict[tuple[Place, int], float], monkeypatch: pytest.MonkeyPatch) -> Any:
-    """What the probe says, with a second for a follower that never gets the records."""
+    """Asks the probe once. A follower that never gets the records costs it a second."""
     logs = Logs(after_s)
     context: Any = SimpleNamespace(admin=logs)
     followers = sorted({broker for _, broker in after_s})
