@@ -12,7 +12,7 @@ from harness.model.exits import Exit
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.user_storage import UserStorage
 
-RECORDS_DEFAULT: Final = 1_000_000
+RECORDS_DEFAULT: Final = 700_000
 OUT_DEFAULT: Final = Path("durability-out")
 
 

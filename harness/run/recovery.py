@@ -25,7 +25,7 @@ from harness.model.waiting import wait_for
 # early would report a release as not recovered.
 RECOVERY_DEADLINE_S = 90.0
 SNAPSHOT_DEADLINE_S = 30.0
-_INTERVAL_S = 0.25
+_INTERVAL_S = 0.1
 
 
 class Acks(Protocol):

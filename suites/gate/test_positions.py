@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -14,6 +14,7 @@ import pytest
 
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
+from harness.evidence.writer import TableWriter
 from harness.kafka.admin.client import AdminView
 from harness.kafka.admin.positions import SampledTopic
 from harness.model.clock import now_ns
@@ -33,19 +34,48 @@ S = 10**9
 Row = dict[str, Any]
 
 
+class Samples(BundleWriter):
+    """A bundle with rows that can be looked at while they are being written."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self._tables: list[TableWriter] = []
+
+    def table(self, name: str, writer: str) -> TableWriter:
+        opened = super().table(name, writer)
+        self._tables.append(opened)
+        return opened
+
+    def of(self, broker: int) -> list[Row]:
+        """The rows of a broker so far, in the order of time."""
+        for table in self._tables:
+            table.flush()
+        files = (self.path / "positions").glob(f"broker-{broker}-*.parquet")
+        return sorted((row for file in files for row in pq.read_table(file).to_pylist()), key=lambda row: row["at_ns"])
+
+    def wait(self, until: Callable[[list[Row]], object], what: str, brokers: Sequence[int] = (1, 2, 3)) -> None:
+        """Waits until the rows of each of these brokers are as wanted."""
+        wait_for(
+            lambda: [broker for broker in brokers if not until(self.of(broker))],
+            until=lambda lacking: not lacking,
+            deadline_s=30,
+            what=what,
+            interval_s=SAMPLE_S / 5,
+        )
+
+
 @pytest.fixture
-def sampler(play: Play, cluster: Cluster, tmp_path: Path) -> PositionSampler:
+def samples(tmp_path: Path) -> Samples:
+    return Samples(tmp_path / "sampled")
+
+
+@pytest.fixture
+def sampler(play: Play, cluster: Cluster, samples: Samples) -> PositionSampler:
     """A sampler of the topic, not started yet."""
     ((name, topic_id),) = [(s.topic, s.topic_id) for s in play.stage.admin.partitions(["near"])]
     addresses = {broker: cluster.direct_address(broker) for broker in cluster.brokers}
     topics = [SampledTopic(name, topic_id, 1, tiered=False)]
-    return PositionSampler(addresses, lambda: topics, BundleWriter(tmp_path / "sampled"))
-
-
-def rows_of(folder: Path, broker: int) -> list[Row]:
-    """The rows of a broker, in the order of time."""
-    files = (folder / "sampled" / "positions").glob(f"broker-{broker}-*.parquet")
-    return sorted((row for file in files for row in pq.read_table(file).to_pylist()), key=lambda row: row["at_ns"])
+    return PositionSampler(addresses, lambda: topics, samples)
 
 
 def down(stop: Callable[[], None], start: Callable[[], None]) -> tuple[int, int]:
@@ -59,26 +89,26 @@ def down(stop: Callable[[], None], start: Callable[[], None]) -> tuple[int, int]
 
 
 def test_a_frozen_and_a_dead_broker_have_no_rows_and_the_others_go_on(
-    play: Play, admin: AdminView, sampler: PositionSampler, tmp_path: Path
+    play: Play, admin: AdminView, sampler: PositionSampler, samples: Samples
 ) -> None:
     cluster = play.cluster
     with sampler:
-        time.sleep(2)
+        samples.wait(lambda rows: len(rows) >= 2, "rows of every broker")
         frozen_ns, resumed_ns = down(lambda: cluster.pause(3), lambda: cluster.resume(3))
         killed_ns, started_ns = down(lambda: cluster.kill(2), lambda: cluster.start(2))
         play()
         play.load.stop_producers()
-        wait_for(
+        ends = wait_for(
             lambda: _ends(admin),
             until=lambda ends: len(ends) == 3 and len(set(ends.values())) == 1,
             deadline_s=60,
             what="every replica to have every record",
         )
-        time.sleep(2)
+        samples.wait(lambda rows: _knows(rows[-1], ends[1]), "every broker to know that all have every record")
         snapshot = admin.snapshot("drained", ["near"], [])
     assert sampler.problems == []
 
-    going, killed, frozen = (rows_of(tmp_path, broker) for broker in (1, 2, 3))
+    going, killed, frozen = (samples.of(broker) for broker in (1, 2, 3))
     for rows, since_ns, until_ns in ((frozen, frozen_ns, resumed_ns), (killed, killed_ns, started_ns)):
         # An answer that arrived just before may be read just after.
         assert [row for row in rows if since_ns + 0.3 * S < row["at_ns"] < until_ns] == []
@@ -107,11 +137,17 @@ def _ends(admin: AdminView) -> dict[int, int]:
     return {broker: end for (_, _, broker), (_, end) in admin.replica_offsets(["near"]).items()}
 
 
-def test_a_frozen_broker_does_not_hold_the_end(play: Play, sampler: PositionSampler) -> None:
+def _knows(row: Row, end: int) -> bool:
+    return {row[name] for name in ("log_end", "high_watermark", "last_stable_offset")} == {end}
+
+
+def test_a_frozen_broker_does_not_hold_the_end(play: Play, sampler: PositionSampler, samples: Samples) -> None:
     with sampler:
-        time.sleep(1)
+        samples.wait(bool, "rows of every broker")
         play.cluster.pause(3)
-        time.sleep(1)
+        # Every broker is asked at the same intervals, so by then the frozen one has a question that it does not answer.
+        asked_ns = now_ns() + 2 * SAMPLE_S * S
+        samples.wait(lambda rows: rows[-1]["asked_ns"] >= asked_ns, "another question to broker 1", brokers=[1])
         stopping = time.monotonic()
     try:
         assert time.monotonic() - stopping < 1.0

@@ -8,7 +8,7 @@ from dataclasses import replace
 from harness.model.scenario.scenario import Producer, Scenario
 
 # The load must still run when the last fault heals, so the records are spread over the time of a typical scenario.
-TYPICAL_LOAD_S = 13.0
+TYPICAL_LOAD_S = 10.0
 RATE_MIN_PER_S = 300
 
 

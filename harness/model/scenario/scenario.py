@@ -314,7 +314,7 @@ class Scenario:
     fresh: bool = False  # a cluster of its own
     since: str | None = None  # the first version of Kafka with its subject, such as "4.1"
     load_weight: Annotated[float, Range(0.001, 1000)] = 1.0  # its weight in the gate's --records
-    load_s: Seconds = 2.0  # how long the load runs before the first and after the last step, at least
+    load_s: Seconds = 1.0  # how long the load runs before the first and after the last step, at least
     shape: ClusterShape = ClusterShape()
     topics: tuple[Topic, ...] = ()
     producers: tuple[Producer, ...] = ()

@@ -32,13 +32,14 @@ RECORDS: Final = 50  # enough for one read
 ENOUGH, END, OUT_OF_RANGE, SILENT = "enough", "end", "out_of_range", "silent"
 _POLL_S: Final = 0.05
 _POLL_RECORDS: Final = 500
-_AT_A_TIME: Final = 2
+_AT_A_TIME: Final = 4
 _SMALL: Final[dict[str, object]] = {
     "enable.partition.eof": True,
     "fetch.min.bytes": 1,
     "queued.min.messages": 1,
     "queued.max.messages.kbytes": 256,
-    "max.partition.fetch.bytes": 65_536,  # a larger batch is returned nevertheless (KIP-74)
+    # One batch of a producer. A larger one is returned nevertheless, but only for one partition of an answer (KIP-74).
+    "max.partition.fetch.bytes": 327_680,
 }
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from harness.clusters import Cluster
@@ -30,13 +28,13 @@ def held(cluster: Cluster, topic: str) -> list[int]:
     return [len(partition_directories([directory], [topic])) for directory in cluster.log_directories(1)]
 
 
+COPYABLE = ("copyable", {"do": "wait_acks", "on": ["moved/0"], "records": 1500})  # something to copy
 MOVE = {"do": "move_log_dirs", "node": "broker(1)", "on": ["moved/0"], "rate_kb_s": 100}
 
 
 def test_a_replica_moves_under_load(cluster: Cluster, play: Play, admin: AdminView) -> None:
-    time.sleep(2.0)  # something to copy
     before = held(cluster, "moved")
-    move, *_ = play(("move", MOVE), ("affected", {"do": "wait_effect", "fault": "move"}))
+    _, move, *_ = play(COPYABLE, ("move", MOVE), ("affected", {"do": "wait_effect", "fault": "move"}))
     assert "second copies of moved/0 were in the making under load" in move["effect"]["because"]
     assert held(cluster, "moved") == before[::-1]
     reported = admin.log_directories(1)
@@ -45,9 +43,9 @@ def test_a_replica_moves_under_load(cluster: Cluster, play: Play, admin: AdminVi
 
 
 def test_the_broker_may_die_during_the_move(cluster: Cluster, play: Play) -> None:
-    time.sleep(2.0)
     before = held(cluster, "moved")
     play(
+        COPYABLE,
         ("move", MOVE | {"rate_kb_s": 20}),
         ("affected", {"do": "wait_effect", "fault": "move"}),
         ("down", {"do": "kill", "node": "broker(1)"}),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -41,13 +40,13 @@ READERS = (
 )
 
 
+COPYABLE = ("copyable", {"do": "wait_acks", "on": ["moved/*"], "records": 1000})  # something to copy
 MOVE = {"do": "reassign", "on": ["moved/*"], "wait": False}
 THROTTLE = {"do": "throttle", "on": ["moved/*"], "rate_kb_s": 20, "side": "follower"}
 
 
 def test_a_throttled_move_takes_longer_and_leaves_no_setting_behind(play: Play, admin: AdminView) -> None:
-    time.sleep(2.0)  # something to copy
-    free, *_ = play(("free", {"do": "reassign", "on": ["moved/*"]}))
+    _, free, *_ = play(COPYABLE, ("free", {"do": "reassign", "on": ["moved/*"]}))
     throttle, move, *_, done, _ = play(
         ("throttle", THROTTLE),
         ("move", MOVE),
@@ -89,8 +88,8 @@ def test_throttling_in_sync_replicas_has_no_effect(play: Play) -> None:
 
 
 def test_a_new_replica_and_the_leader_die_during_the_move(play: Play, admin: AdminView) -> None:
-    time.sleep(2.0)
     rows = play(
+        COPYABLE,
         ("throttle", THROTTLE),
         ("move", MOVE | {"on": ["moved/0"]}),
         ("copying", {"do": "wait_reassigning", "on": ["moved/0"]}),
