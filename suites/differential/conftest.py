@@ -8,7 +8,10 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--before", type=Path, help="folder with bundles of format version 1 and their verdicts")
+    parser.addoption("--before", type=Path, help="folder with bundles of earlier formats and their verdicts")
+    parser.addoption(
+        "--part", action="store_true", help="the folder of --before has a part of the bundles that were kept"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

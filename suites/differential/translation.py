@@ -16,7 +16,7 @@ from typing import Final, TypeAlias
 import pyarrow.parquet as pq
 
 from harness.evidence.documents import plain
-from harness.evidence.manifest import digest
+from harness.evidence.manifest import MANIFEST, digest
 from harness.model.schemas import FORMAT_VERSION
 from suites.differential.facts_of_steps import facts_of_step
 
@@ -61,16 +61,18 @@ def translate(bundle: Path, target: Path) -> None:
     """Copies a bundle of an earlier version to `target` as one of this version, without its verdict."""
     target.mkdir(parents=True)
     for entry in sorted(bundle.iterdir()):
-        if entry.name in ("verdict.json", "findings.parquet", "junit.xml", "manifest.json"):
+        if entry.name in ("verdict.json", "findings.parquet", "junit.xml", MANIFEST):
             continue
         if entry.is_dir():
             _table(entry, target / entry.name)
         else:
             _document(entry, target / entry.name)
-    manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
+    if not (bundle / MANIFEST).is_file():  # the run died half way
+        return
+    manifest = json.loads((bundle / MANIFEST).read_text(encoding="utf-8"))
     assert manifest["format_version"] in FORMATS_BEFORE, f"{bundle} is no evidence of the versions {FORMATS_BEFORE}"
     files = {name: plain(digest(target / name)) for name in manifest["files"]}
-    _write(target / "manifest.json", {**manifest, "format_version": FORMAT_VERSION, "files": files})
+    _write(target / MANIFEST, {**manifest, "format_version": FORMAT_VERSION, "files": files})
 
 
 def translated(value: Json) -> Json:
