@@ -126,7 +126,7 @@ def _acks(files: Iterable[Path]) -> Waits:
 def _reads(files: Iterable[Path], topics: Collection[str]) -> Waits:
     """Records of these topics that live readers received: from their timestamp to that moment."""
     rows = _rows(files, ["topic", "intact", "timestamp_ms", "given_ns"])
-    rows = rows.filter(pc.field("intact") & pc.field("topic").isin(sorted(topics)))
+    rows = rows.filter(pc.field("intact") & pc.field("topic").isin(pa.array(sorted(topics), pa.string())))
     return _waits(pc.multiply(rows["timestamp_ms"], 10**6), rows["given_ns"])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+from collections.abc import Mapping
 from pathlib import Path
 
 import pyarrow as pa
@@ -92,10 +93,12 @@ def topic(name: str, timestamp_type: TimestampType) -> TopicContract:
     )
 
 
-def evidence(*tables: Path, windows: Windows | None = None) -> Evidence:
+TOPICS = {"plain": topic("plain", "create"), "stamped": topic("stamped", APPEND_TIME)}
+
+
+def evidence(*tables: Path, windows: Windows | None = None, topics: Mapping[str, TopicContract] = TOPICS) -> Evidence:
     """The evidence of a run. tables: the files of its ledger and of its observations."""
-    topics = {"plain": topic("plain", "create"), "stamped": topic("stamped", APPEND_TIME)}
-    contract = Contract(topics=topics, producers={}, exact_losses=())
+    contract = Contract(topics=dict(topics), producers={}, exact_losses=())
     run = Run(finished=True, contract=contract, windows=windows or Windows(), timestamps="send")
     return Evidence(run, tables[:1], tables[1:])
 
@@ -238,6 +241,11 @@ def test_reads_are_timed_from_the_timestamp(tables: tuple[Path, Path], now: floa
     of = evidence(*tables, windows=Windows(before=WHOLE, during=(), after=WHOLE))
     place = ("figures", "availability", "read_ms", "before", "p99")
     assert reported(reads(now), of=of, then=reads(1982.0)) == ([] if right else [place])
+
+
+def test_reads_of_topics_with_times_of_the_broker_have_no_latency(tables: tuple[Path, Path]) -> None:
+    of = evidence(*tables, windows=Windows(before=WHOLE, during=(), after=WHOLE), topics={})
+    assert [len(of.latencies.of(what, "before")) for what in ("ack_ms", "read_ms")] == [1000, 0]
 
 
 def test_what_waited_during_a_fault_is_neither_before_nor_after(tables: tuple[Path, Path]) -> None:
