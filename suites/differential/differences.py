@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from suites.differential.translation import Json
+from suites.differential.translation import Json, objects
 
 FIGURES: Final = "figures"
 # Texts and references, and what excuses or explains a finding: of these only whether they are there.
@@ -53,21 +53,14 @@ def comparable(verdict: Mapping[str, Json]) -> dict[str, Json]:
     kept: dict[str, Json] = {key: verdict[key] for key in ("verdict", "scenario", "score", "promised", "durable")}
     return {
         **kept,
-        "findings": _by_identity([_finding(row) for row in _rows(verdict["findings"])]),
-        "doubts": dict(Counter(str(row["name"]) for row in _rows(verdict["doubts"]))),
+        "findings": _by_identity([_finding(row) for row in objects(verdict["findings"])]),
+        "doubts": dict(Counter(str(row["name"]) for row in objects(verdict["doubts"]))),
         "not_covered": _number(verdict["not_covered"]),
         "notes": _number(verdict["notes"]),
         FIGURES: {_FACTS.get(key, key): value for key, value in facts.items() if key not in left_out},
         # The proof of an effect has a sentence, too.
-        "effects": [[row["name"], row["do"], _held(row)] for row in _rows(facts["steps"])],
+        "effects": [[row["name"], row["do"], _held(row)] for row in objects(facts["steps"])],
     }
-
-
-def _rows(value: Json) -> list[dict[str, Json]]:
-    assert isinstance(value, list)
-    rows = [row for row in value if isinstance(row, dict)]
-    assert len(rows) == len(value)
-    return rows
 
 
 def _number(value: Json) -> int:

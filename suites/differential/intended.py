@@ -104,6 +104,7 @@ def _is_the_whole_run(difference: Difference, evidence: Evidence) -> bool:
     return then[_COUNTED[what]] == len(of.of(what, "before")) and all(right)
 
 
+_LOST: Final = "lost topic=plain partition={} offset_first={} offset_last={} stream={} seq_first={} seq_last=6991"
 INTENDED: Final[tuple[Intended, ...]] = (
     Figure(
         figure=("read_back",),
@@ -129,5 +130,38 @@ INTENDED: Final[tuple[Intended, ...]] = (
         figure=("availability", "*_ms", "after"),
         why="a run without faults has one span, which was shown as `before` and again as `after`",
         rule=_is_the_whole_run,
+    ),
+    *in_bundle(
+        "proof/calm",
+        "a run without faults has no episode; its lost records are counted by themselves",
+        {
+            ("score", "episodes"): (1, 0),
+            ("score", "episodes_with_loss"): (1, 0),
+            ("score", "lost_without_fault"): (None, 16928),
+        },
+    ),
+    *in_bundle(
+        "proof/second_leader_killed",
+        "two records that were acknowledged at one offset of one stream are two lost records, and were counted as one",
+        {
+            ("findings", _LOST.format(0, 2796, 6255, 1, 2796), "count"): (3460, 4196),
+            ("findings", _LOST.format(1, 2760, 6071, 3, 2760), "count"): (3312, 4232),
+            ("durable",): (68864, 67208),
+            ("score", "durable_raw"): (68864, 67208),
+            ("score", "share_raw"): (0.9104659157015178, 0.8885715796710562),
+            ("score", "share_excused"): (0.9104659157015178, 0.8885715796710562),
+            ("score", "nines_raw"): (1.0480116037363423, 0.9530040262371774),
+            ("score", "nines_excused"): (1.0480116037363423, 0.9530040262371774),
+        },
+    ),
+    *in_bundle(
+        "proof/exact_loss_safe",
+        "a note names the lost record at whose offset librdkafka acknowledged another one",
+        {("notes",): (0, 1)},
+    ),
+    *in_bundle(
+        "proof/followers_frozen_long",
+        "a note names the 15,088 lost records at whose offsets librdkafka acknowledged others",
+        {("notes",): (4, 5)},
     ),
 )

@@ -51,6 +51,8 @@ WORDS: Final[Mapping[str, str]] = {
     "lone": "isolated_client",
     "lone_client": "isolated_client",
 }
+# In the sentences of run.json about steps without an effect. The judge repeats what a run said in other words.
+_WITHOUT_EFFECT: Final = (" did not bite: ", " had no effect: ")
 _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "probes": {"told": "reported"},
     "epoch_ends": {"told_epoch": "reported_epoch"},
@@ -92,9 +94,22 @@ def _document(source: Path, target: Path) -> None:
     content = translated(content)
     if source.name == "run.json" and isinstance(content, dict):
         content["format_version"] = FORMAT_VERSION
+        content["doubts"] = [_with_its_sentence(row) for row in objects(content.get("doubts") or [])]
     if source.name == "steps.json" and isinstance(content, list):
-        content = [_with_facts(row) for row in content if isinstance(row, dict)]
+        content = [_with_facts(row) for row in objects(content)]
     _write(target, content)
+
+
+def objects(value: Json) -> list[dict[str, Json]]:
+    """A list of JSON objects."""
+    assert isinstance(value, list)
+    rows = [row for row in value if isinstance(row, dict)]
+    assert len(rows) == len(value)
+    return rows
+
+
+def _with_its_sentence(doubt: dict[str, Json]) -> Json:
+    return {**doubt, "text": str(doubt["text"]).replace(*_WITHOUT_EFFECT)}
 
 
 def _with_facts(row: dict[str, Json]) -> Json:
