@@ -31,7 +31,7 @@ class Difference:
 
 
 def differences(then: Mapping[str, Json], now: Mapping[str, Json]) -> list[Difference]:
-    """What differs in two verdicts, each as verdict.json has it."""
+    """The differences between two verdicts, each as verdict.json has it."""
     return list(_between((), comparable(then), comparable(now)))
 
 

@@ -16,7 +16,7 @@ from suites.differential.differences import FIGURES, Difference
 from suites.differential.latencies import PERCENTILES, Evidence
 from suites.differential.translation import Json
 
-Path: TypeAlias = tuple[str, ...]
+Keys: TypeAlias = tuple[str, ...]
 _COUNTED: Final = {"ack_ms": "acks", "read_ms": "records"}
 
 
@@ -26,7 +26,7 @@ class OneValue:
 
     why: str
     bundle: str
-    path: Path
+    path: Keys
     then: Json
     now: Json
 
@@ -40,7 +40,7 @@ class Figure:
     """A figure of any bundle. figure: its path below the figures; * is any name. rule: which differences it permits."""
 
     why: str
-    figure: Path
+    figure: Keys
     rule: Callable[[Difference, Evidence], bool]
 
     def permits(self, difference: Difference, _: str, evidence: Evidence) -> bool:
@@ -75,7 +75,7 @@ def unused(intended: Sequence[Intended], used: Sequence[Intended]) -> list[Inten
     return [change for change in intended if not any(change is one for one in used)]
 
 
-def in_bundle(bundle: str, why: str, values: Mapping[Path, tuple[Json, Json]]) -> Iterator[OneValue]:
+def in_bundle(bundle: str, why: str, values: Mapping[Keys, tuple[Json, Json]]) -> Iterator[OneValue]:
     """One intended change for each of these values of a bundle: what it was, and what it is."""
     for path, (then, now) in values.items():
         yield OneValue(why=why, bundle=bundle, path=path, then=then, now=now)
@@ -94,7 +94,7 @@ def _is_within_precision(difference: Difference, evidence: Evidence) -> bool:
 
 
 def _is_the_whole_run(difference: Difference, evidence: Evidence) -> bool:
-    """Whether the figures `after` are gone in a run without faults, and they were those of `before`."""
+    """Whether a run without faults has no figures `after` any more, and they repeated those of `before`."""
     *_, what, _ = difference.path
     then = difference.then
     if not evidence.without_faults or difference.now is not None or not isinstance(then, dict):
@@ -156,12 +156,12 @@ INTENDED: Final[tuple[Intended, ...]] = (
     ),
     *in_bundle(
         "proof/exact_loss_safe",
-        "a note names the lost record at whose offset librdkafka acknowledged another one",
+        "a note counts the lost record that shares its acknowledged offset with another record of librdkafka",
         {("notes",): (0, 1)},
     ),
     *in_bundle(
         "proof/followers_frozen_long",
-        "a note names the 15,088 lost records at whose offsets librdkafka acknowledged others",
+        "a note counts the 15,088 lost records that share their acknowledged offsets with other records of librdkafka",
         {("notes",): (4, 5)},
     ),
 )

@@ -90,7 +90,7 @@ def _rank(number: int, percentile: str) -> int:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a bundle says about figures of its verdict. ledger, observations: the files of these tables."""
+    """The part of a bundle that shows whether figures are right. ledger, observations: the files of these tables."""
 
     run: Run
     ledger: Sequence[Path]

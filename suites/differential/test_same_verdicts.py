@@ -92,7 +92,7 @@ def test_every_verdict_is_the_one_of_before(compared: Compared) -> None:
 
 
 def test_every_intended_change_is_still_seen(compared: Compared, pytestconfig: pytest.Config) -> None:
-    """Of a part of the kept set, only changes of its own bundles are expected."""
+    """A part of the kept set needs to show the changes of its own bundles only."""
     gone = unused(INTENDED, compared.used)
     if pytestconfig.getoption("--part"):
         gone = [change for change in gone if isinstance(change, OneValue) and change.bundle in compared.bundles]
