@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, cast
 import pyarrow.parquet as pq
 
 from harness.evidence.documents import plain
-from harness.evidence.manifest import digest
+from harness.evidence.manifest import MANIFEST, digest
 from harness.model.schemas import FORMAT_VERSION
 from suites.differential.facts_of_steps import facts_of_step
 
@@ -51,6 +51,8 @@ WORDS: Final[Mapping[str, str]] = {
     "lone": "isolated_client",
     "lone_client": "isolated_client",
 }
+# In the sentences of run.json about steps without an effect. The judge repeats what a run said in other words.
+_WITHOUT_EFFECT: Final = (" did not bite: ", " had no effect: ")
 _COLUMNS: Final[Mapping[str, Mapping[str, str]]] = {
     "probes": {"told": "reported"},
     "epoch_ends": {"told_epoch": "reported_epoch"},
@@ -61,16 +63,18 @@ def translate(bundle: Path, target: Path) -> None:
     """Copies a bundle of an earlier version to `target` as one of this version, without its verdict."""
     target.mkdir(parents=True)
     for entry in sorted(bundle.iterdir()):
-        if entry.name in ("verdict.json", "findings.parquet", "junit.xml", "manifest.json"):
+        if entry.name in ("verdict.json", "findings.parquet", "junit.xml", MANIFEST):
             continue
         if entry.is_dir():
             _table(entry, target / entry.name)
         else:
             _document(entry, target / entry.name)
-    manifest = json.loads((bundle / "manifest.json").read_text(encoding="utf-8"))
+    if not (bundle / MANIFEST).is_file():  # the run died half way
+        return
+    manifest = json.loads((bundle / MANIFEST).read_text(encoding="utf-8"))
     assert manifest["format_version"] in FORMATS_BEFORE, f"{bundle} is no evidence of the versions {FORMATS_BEFORE}"
     files = {name: plain(digest(target / name)) for name in manifest["files"]}
-    _write(target / "manifest.json", {**manifest, "format_version": FORMAT_VERSION, "files": files})
+    _write(target / MANIFEST, {**manifest, "format_version": FORMAT_VERSION, "files": files})
 
 
 def translated(value: Json) -> Json:
@@ -90,9 +94,22 @@ def _document(source: Path, target: Path) -> None:
     content = translated(content)
     if source.name == "run.json" and isinstance(content, dict):
         content["format_version"] = FORMAT_VERSION
+        content["doubts"] = [_with_its_sentence(row) for row in objects(content.get("doubts") or [])]
     if source.name == "steps.json" and isinstance(content, list):
-        content = [_with_facts(row) for row in content if isinstance(row, dict)]
+        content = [_with_facts(row) for row in objects(content)]
     _write(target, content)
+
+
+def objects(value: Json) -> list[dict[str, Json]]:
+    """A list of JSON objects."""
+    assert isinstance(value, list)
+    rows = [row for row in value if isinstance(row, dict)]
+    assert len(rows) == len(value)
+    return rows
+
+
+def _with_its_sentence(doubt: dict[str, Json]) -> Json:
+    return {**doubt, "text": str(doubt["text"]).replace(*_WITHOUT_EFFECT)}
 
 
 def _with_facts(row: dict[str, Json]) -> Json:
