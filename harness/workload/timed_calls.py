@@ -5,8 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, wait
-from typing import TypeVar
+from typing import TypeVar, cast
 
 _T = TypeVar("_T")
 
@@ -19,28 +18,28 @@ class TimedCalls:
     """Runs calls one at a time in a thread of its own, so that a call that hangs costs a thread and not the load."""
 
     def __init__(self, name: str) -> None:
-        self._calls: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[Callable[[], object] | None] = queue.SimpleQueue()
+        self._answers: queue.SimpleQueue[tuple[object, BaseException | None]] = queue.SimpleQueue()
         threading.Thread(target=self._serve, name=f"timed-calls-{name}", daemon=True).start()
 
     def call(self, call: Callable[[], _T], deadline_s: float) -> _T:
         """The call's result or exception. CallHung after `deadline_s` seconds; this object is useless from then on."""
-        answer: Future[_T] = Future()
-
-        def serve() -> None:
-            try:
-                answer.set_result(call())
-            except BaseException as error:  # raised again in the caller's thread
-                answer.set_exception(error)
-
-        self._calls.put(serve)
-        if wait([answer], deadline_s).not_done:
-            raise CallHung(f"no return within {deadline_s:g} s")
-        return answer.result()
+        self._calls.put(call)
+        try:
+            result, error = self._answers.get(timeout=deadline_s)
+        except queue.Empty:
+            raise CallHung(f"no return within {deadline_s:g} s") from None
+        if error is not None:
+            raise error
+        return cast(_T, result)
 
     def close(self) -> None:
         """Ends the thread after its current call."""
         self._calls.put(None)
 
     def _serve(self) -> None:
-        while (serve := self._calls.get()) is not None:
-            serve()
+        while (call := self._calls.get()) is not None:
+            try:
+                self._answers.put((call(), None))
+            except BaseException as error:  # raised again in the caller's thread
+                self._answers.put((None, error))
