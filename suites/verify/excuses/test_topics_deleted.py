@@ -6,6 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status, Verdict
+from suites.verify.checks.test_java_clients import own
 from suites.verify.edits import lose
 from suites.verify.history import MS, START_NS, Built, History
 from suites.verify.judging import HistoryBatch, reported
@@ -38,6 +39,13 @@ def old_record_in_new_topic(built: Built, seq: int) -> Built:
     return built.drop("ledger", stream=1, seq=0).change("reservations", {"first_seq": 0}, stream=1)
 
 
+def at_one_offset(second_ms: int) -> Built:
+    """Two records of the old stream were acknowledged at offset 0 to the release's own client, the second one at this
+    time after the start."""
+    built = own(recreated(History("AA").build(), ("acked", 1), ("acked", second_ms)))
+    return built.change("ledger", {"offset": 0}, stream=77, seq=1)
+
+
 # name -> (history, what condemns)
 CASES: dict[str, tuple[Built, list[str]]] = {
     "records of the deleted topic are missing": (recreated(History("AA").build(), ("acked", 1), ("acked", 900)), []),
@@ -58,6 +66,8 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         old_record_in_new_topic(recreated(History("UA").build(), ("acked", 900)), 0),
         [],
     ),
+    "two sends acknowledged at one offset, the second by the new topic": (at_one_offset(900), []),
+    "two sends acknowledged at one offset by the old topic": (at_one_offset(2), ["conflicting 1"]),
     "a refused send is in the new topic": (
         old_record_in_new_topic(recreated(History("UA").build(), ("refused", 1)), 0),
         ["misrouted 1"],
