@@ -68,7 +68,7 @@ def _of_several(drill: Drill, missing: DataFrame, strong: DataFrame) -> DataFram
     below the log start, where the drain returns nothing.
     """
     in_log = kept(at_place(missing, drill.given.places).where("log_start IS NULL OR offset >= log_start").select(*_AT))
-    elsewhere = narrowed(drill.given.ledger, in_log, BUNDLE, "partition", "offset")
+    elsewhere = narrowed(drill.given.ledger, in_log, "partition", "offset")
     near = union(
         [
             sent.where(_ACKED).select(*_ACK).join(wanted.select(*_AT).distinct(), _AT, "left_semi")
@@ -83,7 +83,7 @@ def _shown(drill: Drill, acked: DataFrame) -> DataFrame:
     """Those of these records that the drain returns at their offset."""
     given = drill.given
     keys = [*_SENT, "offset"]
-    read = narrowed(given.observations, acked, *RECORD, "offset").where(given.drained)
+    read = narrowed(given.observations, acked, "stream", "offset").where(given.drained)
     read = read.select(*keys).join(acked.select(*keys), keys, "left_semi")
     return read.distinct().withColumn("shown", F.lit(True))
 

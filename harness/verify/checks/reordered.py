@@ -55,7 +55,7 @@ def _compared(given: Prepared) -> DataFrame:
 def _firsts(given: Prepared, buckets: DataFrame) -> DataFrame:
     """The first copy of each record in these buckets."""
     wanted = kept(buckets.select(*STREAM_BUCKET))
-    rows = narrowed(_compared(given), wanted, BUNDLE, "stream").withColumn("bucket", seq_bucket())
+    rows = narrowed(_compared(given), wanted, "stream").withColumn("bucket", seq_bucket())
     rows = rows.join(F.broadcast(wanted), STREAM_BUCKET, "left_semi")
     return rows.groupBy(*STREAM_BUCKET, "lane", "seq").agg(F.min("offset").alias("offset"))
 

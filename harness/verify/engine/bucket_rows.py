@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from harness.verify.engine.fingerprints import STREAM_BUCKET, seq_bucket, stream_buckets
 from harness.verify.engine.kept import kept, narrowed
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, is_committed
+from harness.verify.engine.tables import PLACE, RECORD, is_committed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,5 +48,5 @@ def drill(given: Prepared, drained: DataFrame) -> Drill:
 
 
 def _among(rows: DataFrame, buckets: DataFrame) -> DataFrame:
-    rows = narrowed(rows, buckets, BUNDLE, "stream").withColumn("bucket", seq_bucket())
+    rows = narrowed(rows, buckets, "stream").withColumn("bucket", seq_bucket())
     return rows.join(F.broadcast(buckets), STREAM_BUCKET, "left_semi").drop("bucket")

@@ -24,7 +24,7 @@ def with_sends(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows, a kept result, with producer, outcome, transaction and times of the send, if there was one."""
     wanted = rows.where("stream IS NOT NULL").select(*RECORD).distinct()
     sends = (
-        narrowed(given.ledger, rows, *RECORD)
+        narrowed(given.ledger, rows, "stream", "seq")
         .join(wanted, RECORD, "left_semi")
         .select(*RECORD, "outcome", "txn", "txn_id", "key_hash", "called_ns", "returned_ns")
     )

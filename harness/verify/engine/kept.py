@@ -7,6 +7,8 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from harness.verify.engine.tables import BUNDLE
+
 # Most results have few rows or none, because they are what differs.
 _FEW: Final = 1000
 
@@ -27,14 +29,13 @@ def kept(rows: DataFrame) -> DataFrame:
 
 
 def narrowed(rows: DataFrame, few: DataFrame, *columns: str) -> DataFrame:
-    """Those rows of a table that have, in each of these columns, a value that `few`, a kept result, has there: all that
-    can be equal to one of its rows. Files and parts of files with other values are not read. If `few` has many rows,
-    these are all rows."""
-    if not few.isLocal():
-        return rows
+    """Those rows of a table that are of a bundle of `few`, a kept result, and, if it has few rows, have in each of these
+    columns a value that it has there: all that can be equal to one of its rows. Files and parts of files with other
+    values are not read."""
+    local = few.isLocal()
     # All columns, because a selection of them would no longer be local.
-    wanted = few.collect()
-    for column in columns:
+    wanted = few.collect() if local else few.select(BUNDLE).distinct().collect()
+    for column in (BUNDLE, *(columns if local else ())):
         rows = rows.where(F.col(column).isin({row[column] for row in wanted} - {None}))
     return rows
 
