@@ -29,9 +29,9 @@ def kept(rows: DataFrame) -> DataFrame:
 
 
 def narrowed(rows: DataFrame, few: DataFrame, *columns: str) -> DataFrame:
-    """Those rows of a table that are of a bundle of `few`, a kept result, and, if it has few rows, have in each of these
-    columns a value that it has there: all that can be equal to one of its rows. Files and parts of files with other
-    values are not read."""
+    """Those rows of a table that are of a bundle of `few`, a kept result, and, if it has few rows, have in each of
+    these columns a value that it has there: all that can be equal to one of its rows. Files and parts of files with
+    other values are not read."""
     local = few.isLocal()
     # All columns, because a selection of them would no longer be local.
     wanted = few.collect() if local else few.select(BUNDLE).distinct().collect()
