@@ -196,16 +196,17 @@ def _latencies(given: Prepared) -> dict[tuple[int, str], Latencies]:
     all comparisons of the records.
     """
     acked = given.ledger.where(F.col("outcome") == Outcome.ACKED.value)
+    waited_for = {"acks": acked, "reads": _reads(given)}
     spans = [
-        rows.select(BUNDLE, F.lit(what).alias("what"), "called_ns", "returned_ns")
-        for what, rows in (("acks", acked), ("reads", _reads(given)))
+        rows.select(BUNDLE, F.lit(number).alias("what"), "called_ns", "returned_ns")
+        for number, rows in enumerate(waited_for.values())
     ]
     took = F.greatest(F.col("returned_ns") - F.col("called_ns"), F.lit(1))
     timed = union(spans).where("called_ns IS NOT NULL AND returned_ns IS NOT NULL").join(given.windows, BUNDLE)
     classes = timed.groupBy(BUNDLE, "what", _window().alias("window"), F.floor(F.log(took) / _CLASS).alias("class"))
     found: dict[tuple[int, str], dict[str, list[tuple[int, int]]]] = defaultdict(lambda: defaultdict(list))
     for row in classes.agg(F.max(took).alias("ns"), F.count("*").alias("n")).where("window IS NOT NULL").collect():
-        found[row[BUNDLE], row["what"]][row["window"]].append((row["ns"], row["n"]))
+        found[row[BUNDLE], list(waited_for)[row["what"]]][WINDOWS[row["window"]]].append((row["ns"], row["n"]))
     return {
         of: {window: _percentiles(sorted(by_window[window])) for window in WINDOWS if window in by_window}
         for of, by_window in found.items()
@@ -213,10 +214,11 @@ def _latencies(given: Prepared) -> dict[tuple[int, str], Latencies]:
 
 
 def _window() -> Column:
+    """The window of a request, as its place in WINDOWS; null in none of them."""
     during = F.exists("during", lambda w: (F.col("called_ns") <= w["to_ns"]) & (F.col("returned_ns") >= w["from_ns"]))
-    window = F.when(F.coalesce(during, F.lit(False)), F.lit("during"))
+    window = F.when(F.coalesce(during, F.lit(False)), WINDOWS.index("during"))
     for name in ("before", "after"):
-        window = window.when(within(name, "called_ns", "returned_ns"), F.lit(name))
+        window = window.when(within(name, "called_ns", "returned_ns"), WINDOWS.index(name))
     return window
 
 
