@@ -61,13 +61,13 @@ def _printed(rows: DataFrame) -> DataFrame:
     )
 
 
-def _print_of_group(prefix: str = "") -> list[Column]:
+def _print_of_group() -> list[Column]:
     """Count, exclusive or and sum over the hashes of a group."""
     return [
-        F.count("*").alias(f"{prefix}n"),
-        F.bit_xor(_PRINT).alias(f"{prefix}xor"),
+        F.count("*").alias("n"),
+        F.bit_xor(_PRINT).alias("xor"),
         # Half of the hash, so that the sum over two billion rows does not overflow.
-        F.sum(F.col(_PRINT).bitwiseAND(0xFFFFFFFF)).alias(f"{prefix}sum"),
+        F.sum(F.col(_PRINT).bitwiseAND(0xFFFFFFFF)).alias("sum"),
     ]
 
 
