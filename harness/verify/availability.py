@@ -245,7 +245,7 @@ def _stalls(given: Prepared) -> DataFrame:
         F.min("called_ns").alias("called"),
         F.max(F.when(~acked, F.col("returned_ns"))).alias("gave_up"),
     )
-    every = named(kept(tenths), LANE, PLACE[1:], given.numbered_places, rows)
+    every = named(kept(tenths), LANE, PLACE[1:], given.numbered_places, given.ledger)
     buckets = every.where("bucket IS NOT NULL")
     in_order = Window.partitionBy(*PLACE).orderBy("bucket")
     earlier = in_order.rowsBetween(Window.unboundedPreceding, -1)

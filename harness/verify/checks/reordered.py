@@ -43,8 +43,8 @@ def reordered(given: Prepared, drained: DataFrame) -> DataFrame:
     highest = F.greatest(F.max("offset").over(before), "reached")
     below = kept(rows.withColumn("highest", highest).where("offset < highest"))
     below = below.withColumnRenamed("lane", LANE)
-    source = given.observations.withColumn(LANE, place_number())
-    return found(named(below, LANE, PLACE[1:], given.numbered_places, source), Kind.REORDERED, other="highest")
+    of_places = named(below, LANE, PLACE[1:], given.numbered_places, given.observations)
+    return found(of_places, Kind.REORDERED, other="highest")
 
 
 def _compared(given: Prepared) -> DataFrame:

@@ -143,7 +143,7 @@ def ledger_buckets(ledger: DataFrame, windows: DataFrame, places: DataFrame) -> 
         F.min(F.when(promised & F.col("is_sent_after"), F.col("low"))).alias("offset_after"),
         *[_count(F.col(f"is_{window}")).alias(window) for window in WINDOWS],
     )
-    return named(kept(buckets), LANE, PLACE[1:], places, ledger.withColumn(LANE, place_number()))
+    return named(kept(buckets), LANE, PLACE[1:], places, ledger)
 
 
 def _count(among: Column) -> Column:
@@ -169,7 +169,8 @@ def shown_buckets(given: Prepared) -> DataFrame:
         F.bit_xor(_TIMES).alias("times"),
         *_limits({"timestamp_ms": ("timestamp_ms",) * 2, "shift": ("shift",) * 2, "at": ("offset",) * 2}),
     )
-    return named(kept(prints), WHO, READER, given.numbered_readers, rows).withColumn(RECORDED, F.col("kind"))
+    of_readers = named(kept(prints), WHO, READER, given.numbered_readers, given.observations)
+    return of_readers.withColumn(RECORDED, F.col("kind"))
 
 
 def drained_buckets(given: Prepared, shown: DataFrame) -> DataFrame:
@@ -247,8 +248,7 @@ def reader_buckets(given: Prepared, shown: DataFrame) -> DataFrame:
         F.min("at_min").alias("low"),
         F.max("at_max").alias("high"),
     )
-    source = given.observations.withColumn(LANE, place_number())
-    return named(kept(prints), LANE, PLACE[1:], given.numbered_places, source)
+    return named(kept(prints), LANE, PLACE[1:], given.numbered_places, given.observations)
 
 
 def together(prints: DataFrame, keys: list[str]) -> DataFrame:

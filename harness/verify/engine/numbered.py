@@ -29,9 +29,9 @@ def reader_number() -> Column:
 
 
 def named(rows: DataFrame, number: str, names: Sequence[str], known: DataFrame, source: DataFrame) -> DataFrame:
-    """Rows with `names` in place of their number. known: numbers with their names; the names of others come from
-    `source`, which is read only if there are others."""
-    known = known.select(BUNDLE, number, *names).distinct()
+    """Rows with `names` in place of their number. known: numbers with their names, each once; the names of others come
+    from `source`, rows with names and without numbers, which is read only if there are others."""
+    source = source.withColumn(number, F.xxhash64(*names))
     others = kept(rows.select(BUNDLE, number).distinct().join(F.broadcast(known), [BUNDLE, number], "left_anti"))
     found = source.join(F.broadcast(others), [BUNDLE, number], "left_semi").select(BUNDLE, number, *names).distinct()
     every = known.unionByName(kept(found))
