@@ -32,15 +32,13 @@ __all__ = [
 def publish(out: Path) -> None:
     """Prints the summary of a gate and writes its junit.xml. Both are made from the files in OUT."""
     summary = read_gate(out)
-    show(summary, [out / r.bundle for r in summary.results if r.bundle], out)
+    show(summary, out)
     write_junit(summary, out)
 
 
-def show(
-    summary: GateSummary, bundles: Sequence[Path], evidence: Path, without: Mapping[str, str] | None = None
-) -> None:
+def show(summary: GateSummary, evidence: Path, without: Mapping[str, str] | None = None) -> None:
     """Prints the terminal summary. without: bundles that could not be judged, each with the reason."""
-    print_lines(summary_lines(summary, _verdicts(bundles), evidence, without or {}))
+    print_lines(summary_lines(summary, _verdicts(summary, evidence), evidence, without or {}))
 
 
 def show_matrix(paths: Sequence[Path]) -> None:
@@ -50,10 +48,11 @@ def show_matrix(paths: Sequence[Path]) -> None:
 
 def write_junit(summary: GateSummary, evidence: Path, without: Mapping[str, str] | None = None) -> None:
     """Writes junit.xml into the folder of the evidence."""
+    _write_junit(evidence / JUNIT, summary, _verdicts(summary, evidence), without or {})
+
+
+def _verdicts(summary: GateSummary, evidence: Path) -> dict[str, Verdict]:
+    """The verdicts that decide, by scenario. `evidence` may be a bundle itself."""
     bundles = [evidence / r.bundle for r in summary.results if r.bundle and r.bundle != evidence.name] or [evidence]
-    _write_junit(evidence / JUNIT, summary, _verdicts(bundles), without or {})
-
-
-def _verdicts(bundles: Sequence[Path]) -> dict[str, Verdict]:
     verdicts = [read_verdict(bundle) for bundle in bundles if (bundle / VERDICT).is_file()]
     return {verdict.scenario: verdict for verdict in verdicts}

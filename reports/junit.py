@@ -14,7 +14,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.evidence.gate import GateSummary, ScenarioResult
 from harness.model.verdict import Status, Verdict
-from reports.summary import began_lines, excused_lines, finding_lines, release_name
+from reports.summary import began_lines, excused_lines, finding_lines, release_name, try_lines
 from reports.terminal import clean
 
 JUNIT: Final = "junit.xml"
@@ -54,6 +54,8 @@ def _case(result: ScenarioResult, verdict: Verdict | None) -> TestCase:
         case.result = [_with_text(Failure(_headline(verdict, "a promise was broken"), type_="FAIL"), verdict)]
     elif result.status is Status.INCONCLUSIVE:
         case.result = [_with_text(Error(_doubt(verdict), type_="INCONCLUSIVE"), verdict)]
+    if tries := try_lines(result):
+        case.system_out = "\n".join(clean(text) for text, _ in tries)
     return case
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from harness.evidence.gate import GateSummary, ScenarioResult
+from harness.evidence.gate import GateSummary, ScenarioResult, Try
 from harness.model.bound import loss_bound
 from harness.model.documents.manifest import NamedRelease
 from harness.model.documents.verdict_facts import LongestStall, ReadBack, ReadFromTier
@@ -117,7 +117,7 @@ def _word(summary: GateSummary) -> str:
 
 def _with_gaps(summary: GateSummary, without: Mapping[str, str]) -> str:
     """The verdict when some bundles could not be judged; it never covers all bundles."""
-    judged = {name for result in summary.results for name in result.attempts} - without.keys()
+    judged = {name for result in summary.results for name in result.bundles} - without.keys()
     gaps = f"{len(without)} could not be judged"
     if summary.status is Status.PASS or not judged:
         return f"{summary.status.name} of {len(judged)} of {len(judged) + len(without)} bundles; {gaps}"
@@ -175,7 +175,7 @@ def _scenario(result: ScenarioResult, verdict: Verdict | None, evidence: Path) -
     if result.status is None:
         return [("", ""), (f"{result.name}: harness error", "bold magenta"), (f"  {result.error}", "")]
     if result.status is Status.PASS or verdict is None:
-        lines = [] if verdict is None else [*began_lines(verdict), *excused_lines(verdict), *_other_attempts(result)]
+        lines = [] if verdict is None else [*began_lines(verdict), *excused_lines(verdict), *try_lines(result)]
         return [("", ""), (f"{result.name}: {result.status.name}", _STYLE[result.status]), *lines] if lines else []
     lines = [("", ""), (f"{result.name}: {result.status.name}", _STYLE[result.status]), *began_lines(verdict)]
     condemning = [f for f in verdict.findings if f.condemns]
@@ -188,13 +188,24 @@ def _scenario(result: ScenarioResult, verdict: Verdict | None, evidence: Path) -
     lines += excused_lines(verdict)
     lines += [(f"  doubt: {d.text}", "yellow") for d in verdict.doubts]
     lines += [(f"  note: {note}", "dim") for note in verdict.notes[:NOTES_SHOWN]]
-    return [*lines, *_other_attempts(result)]
+    return [*lines, *try_lines(result)]
 
 
-def _other_attempts(result: ScenarioResult) -> list[Line]:
-    if not result.earlier:
+def try_lines(result: ScenarioResult) -> list[Line]:
+    """Each try of a scenario in order, with its own verdict; no line for a single one."""
+    if len(result.tries) < 2:
         return []
-    return [(f"  other attempts, which do not decide: {', '.join(result.earlier)}", "dim")]
+    return [(f"  try {number}: {_of_try(one, result)}", "dim") for number, one in enumerate(result.tries, 1)]
+
+
+def _of_try(one: Try, result: ScenarioResult) -> str:
+    status = "could not be judged" if one.status is None else one.status.name
+    text = f"{status}, {one.bundle}"
+    if one.bundle != result.bundle:
+        return text
+    last = one is result.tries[-1]
+    stands = not last and one.status is Status.INCONCLUSIVE
+    return f"{text}; it decides" + (", as its doubts may be about the release" if stands else "")
 
 
 def finding_lines(finding: Finding) -> list[Line]:

@@ -31,7 +31,7 @@ def run_steps(
 
 def doubts(rows: Sequence[Row]) -> list[tuple[DoubtName, str]]:
     """The doubts that rows of steps.json lead to."""
-    return step_runner.doubts(converted(list(rows), Steps))
+    return [(DoubtName(doubt.name), doubt.text) for doubt in step_runner.doubts(converted(list(rows), Steps))]
 
 
 def events_of(context: StepContext) -> list[Row]:

@@ -18,7 +18,7 @@ from harness.commands import doctor, listing
 from harness.commands import verify as verify_command
 from harness.commands.contract_options import Given, settings_options
 from harness.commands.exit_codes import guarded, writable_folder, writable_here
-from harness.commands.options import OUT_DEFAULT, RECORDS_DEFAULT, GateOptions, GateResult
+from harness.commands.options import OUT_DEFAULT, RECORDS_DEFAULT, TRIES_MAX, GateOptions, GateResult
 from harness.evidence.seal import seal_directory
 from harness.model.backend import AUTO, BACKENDS
 from harness.model.errors import BadInput
@@ -46,6 +46,7 @@ class Common(TypedDict):
     seed: int | None
     out: Path | None
     keep: bool
+    tries: int
 
 
 class Chosen(TypedDict, total=False):
@@ -154,6 +155,13 @@ def _run_options(command: Command) -> Command:
             help="Seed of an earlier run, to repeat its plan. Default: random.",
         ),
         click.option("--out", type=PATH, help="Folder of the evidence. Default: durability-out/<time>-<release>/"),
+        click.option(
+            "--tries",
+            type=_Whole(min=1, max=TRIES_MAX),
+            default=TRIES_MAX,
+            show_default=True,
+            help="How often a scenario is played while its run is in doubt. A doubt about the release stays.",
+        ),
         click.option(
             "--keep", is_flag=True, help="Leave the last cluster running, and print how to reach and stop it."
         ),
@@ -313,6 +321,7 @@ def _options(common: Common, **chosen: Unpack[Chosen]) -> GateOptions:
         backend=common["backend"],
         records=common["records"],
         keep=common["keep"],
+        tries_max=common["tries"],
         **chosen,
     )
     check_choice(options)
@@ -365,7 +374,7 @@ def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
     if as_json:
         click.echo(json.dumps(judged.as_dict(), indent=1))
     else:
-        reports.show(judged.summary, judged.bundles, evidence, without)
+        reports.show(judged.summary, evidence, without)
         reports.write_junit(judged.summary, evidence, without)
     return judged.exit
 

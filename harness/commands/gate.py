@@ -15,7 +15,6 @@ from typing import Final
 from msgspec.structs import replace
 
 from harness.clusters import Releases
-from harness.commands.attempts import Attempts, drive_all, result_of
 from harness.commands.options import OUT_DEFAULT, GateOptions, GateResult
 from harness.commands.prepare import find_release, prepare
 from harness.commands.scenario_selection import (
@@ -26,6 +25,7 @@ from harness.commands.scenario_selection import (
     backends_of,
     choose_scenarios,
 )
+from harness.commands.tries import Tries, drive_all, result_of
 from harness.commands.verify import check_judge, judge_each
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.kafka.release.release import Release
@@ -138,13 +138,13 @@ def _drive_and_judge(
     results: list[ScenarioResult] = []
     for batch in [[task] for task in tasks] if options.fail_fast else [tasks]:
         pool = ClusterPool(releases, progress, limits=options.limits, keep=options.keep)
-        results += _judge(drive_all(batch, pool, progress), progress)
+        results += _judge(drive_all(batch, pool, progress, options.tries_max), progress)
         write_gate(tasks[0].out.parent, replace(summary, results=tuple(results)))
         if options.fail_fast and results[-1].status is not Status.PASS:
             break
     return results
 
 
-def _judge(attempts: Sequence[Attempts], progress: Progress) -> list[ScenarioResult]:
-    each = judge_each([driven.bundle for one in attempts for driven in one.driven], progress)
-    return [result_of(one, each) for one in attempts]
+def _judge(tries: Sequence[Tries], progress: Progress) -> list[ScenarioResult]:
+    each = judge_each([driven.bundle for one in tries for driven in one.driven], progress)
+    return [result_of(one, each) for one in tries]

@@ -79,9 +79,10 @@ def excuses(maven_repo: str | None) -> Table:
 
 
 def doubts(maven_repo: str | None) -> Table:
-    """Names of doubts with their meanings."""
+    """Names of doubts with their meanings and origins."""
     del maven_repo
-    return ("doubt", "what it means"), [(doubt.value, doubt.meaning) for doubt in DoubtName]
+    rows = [(doubt.value, doubt.origin.value, doubt.meaning) for doubt in DoubtName]
+    return ("doubt", "origin", "what it means"), [*rows]
 
 
 def releases(maven_repo: str | None) -> Table:

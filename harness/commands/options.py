@@ -13,6 +13,7 @@ from harness.model.limits import NO_LIMITS, Limits
 from harness.model.user_storage import UserStorage
 
 RECORDS_DEFAULT: Final = 700_000
+TRIES_MAX: Final = 2
 OUT_DEFAULT: Final = Path("durability-out")
 
 
@@ -30,6 +31,7 @@ class GateOptions:
     only: names of built-in scenarios; empty means all of the gate. A run with names is a part of the gate.
     scenarios: files of the user, run in place of the gate. tags: built-in scenarios with these, likewise.
     without: names that are left out on purpose; the verdict names them.
+    tries_max: how often a scenario is played whose run is in doubt.
     leave_out: scenarios that this machine cannot play are named as not run; without it they are refused.
     """
 
@@ -48,6 +50,7 @@ class GateOptions:
     leave_out: bool = False
     fail_fast: bool = False
     keep: bool = False
+    tries_max: int = TRIES_MAX
 
     @property
     def named(self) -> bool:

@@ -116,7 +116,7 @@ def judge_each(paths: Sequence[Path], progress: Progress) -> BatchVerdicts:
 def _lost(out: Path) -> dict[Path, str]:
     """Folders that once were bundles, by gate.json or by their content, and no longer are; with a sentence each."""
     results = read_gate(out).results if (out / GATE).is_file() else ()
-    named = {out / name for result in results for name in result.attempts}
+    named = {out / name for result in results for name in result.bundles}
     parts = (*REQUIRED_DOCUMENTS, *TABLES)
     others = [child for child in out.iterdir() if child.is_dir() and not is_bundle(child)]
     left = {child for child in others if any((child / part).exists() for part in parts)}
@@ -222,9 +222,9 @@ def use_fitting_java() -> None:
 
 def _summary(evidence: Path, each: BatchVerdicts) -> GateSummary:
     """The summary of what was judged. gate.json keeps the earlier result of a bundle that cannot be read any more."""
-    judged = {path.name: (v.scenario, v.status) for path, v in each.verdicts.items()}
+    judged = {path.name: verdict for path, verdict in each.verdicts.items()}
     if not (evidence / GATE).is_file():
-        return summary_of(list(each.verdicts), list(judged.values()))
+        return summary_of(judged)
     whole = rejudged(read_gate(evidence), judged)
     write_gate(evidence, whole)
     without = each.without_verdict

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.model.errors import HarnessFailure
+from harness.model.errors import MachineFailure
 from harness.model.schemas import TABLES, Column, Columns
 
 _ARROW: Final = {"int32": pa.int32(), "int64": pa.int64(), "bool": pa.bool_(), "string": pa.string()}
@@ -27,9 +27,9 @@ def nullable(declared: str) -> bool:
 
 
 def columns_of(table: str) -> Columns:
-    """The columns of a table. HarnessFailure for a table that the format does not have."""
+    """The columns of a table. MachineFailure for a table that the format does not have."""
     if table not in TABLES:
-        raise HarnessFailure(f"the evidence has no table {table!r}; it has {', '.join(TABLES)}")
+        raise MachineFailure(f"the evidence has no table {table!r}; it has {', '.join(TABLES)}")
     return TABLES[table]
 
 

@@ -16,7 +16,7 @@ from msgspec import inspect
 from harness.evidence.record_tables import APART, RECORDS, keys_of_records, kinds_of_records
 from harness.model.described import Described
 from harness.model.documents.steps import Event
-from harness.model.doubt_names import DoubtName
+from harness.model.doubt_names import DoubtName, DoubtOrigin
 from harness.model.excuse import EvidenceKind
 from harness.model.facts import MEANINGS
 from harness.model.finding import Kind
@@ -86,6 +86,10 @@ def _words(head: str, words: type[Described]) -> str:
     return _table((head, "meaning"), ((word.value, word.meaning) for word in words))
 
 
+def _doubts() -> str:
+    return _table(("doubt", "origin", "meaning"), ((word.value, word.origin.value, word.meaning) for word in DoubtName))
+
+
 def _records(kind: object) -> str:
     heads = ("key", "type", "required", "meaning")
     return _table(heads, keys_of_records(inspect.type_info(kind)))
@@ -97,7 +101,8 @@ BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     **{f"keys of {name}": partial(_records, kind) for name, kind in {**RECORDS, **APART}.items()},
     "events": _events,
     "facts": _facts,
-    "doubts": partial(_words, "doubt", DoubtName),
+    "doubts": _doubts,
+    "origins of doubts": partial(_words, "origin", DoubtOrigin),
     "kinds of findings": partial(_words, "kind", Kind),
     "kinds of evidence": partial(_words, "kind", EvidenceKind),
 }

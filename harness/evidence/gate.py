@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from msgspec import field
 from msgspec.structs import asdict, replace
@@ -14,35 +14,85 @@ from harness.evidence.manifest import MANIFEST
 from harness.evidence.parsing import MisfitError, converted
 from harness.model.documents.manifest import NamedRelease
 from harness.model.documents.record import Record, meaning
+from harness.model.doubt_names import DoubtOrigin
 from harness.model.errors import BadEvidence
 from harness.model.exits import Exit, worst
-from harness.model.verdict import Status, exit_of, overall
+from harness.model.verdict import Status, Verdict, exit_of, overall
 
 GATE: Final = "gate.json"
 
+AGAIN: Final = "-again"  # ends the folder of the second try of a scenario
+
 _REMEDY: Final = "take the folder from its source again, or judge its bundles one by one"
+
+
+class Try(Record, frozen=True, kw_only=True):
+    """One run of a scenario."""
+
+    if_said: ClassVar[Collection[str]] = ("error",)
+    bundle: Annotated[str, meaning("its folder, in OUT")]
+    status: Annotated[Status | None, meaning("its own verdict; null = it could not be judged")] = field(
+        name="verdict", default=None
+    )
+    origins: Annotated[tuple[DoubtOrigin, ...], meaning("the origins of its doubts")] = ()
+    error: Annotated[str | None, meaning("why it could not be judged, in one sentence")] = None
+
+    @property
+    def may_be_followed(self) -> bool:
+        """Whether a later try may count in place of this one: it says nothing about the release."""
+        return self.status is not None and DoubtOrigin.RELEASE not in self.origins
 
 
 class ScenarioResult(Record, frozen=True, kw_only=True):
     """One scenario of a gate."""
 
+    if_said: ClassVar[Collection[str]] = ("earlier",)
     name: Annotated[str, meaning("its name")]
     status: Annotated[Status | None, meaning("its verdict; null = the harness itself failed")] = None
     bundle: Annotated[
-        str | None, meaning("the folder of the attempt that decides, in OUT; null = there was nothing to save")
+        str | None, meaning("the folder of the try that decides, in OUT; null = there was nothing to save")
     ] = None
     error: Annotated[str | None, meaning("how the harness failed, in one sentence")] = None
+    tries: Annotated[
+        tuple[Try, ...],
+        meaning(
+            "its runs, in their order. The first FAIL decides; else a try without a verdict; else the first one with a "
+            "doubt of the origin `release`; else the last one"
+        ),
+    ] = ()
     earlier: Annotated[
         tuple[str, ...],
-        meaning(
-            "bundles of the other attempts, which do not decide. If an attempt FAILs, one of them may be a later one"
-        ),
+        meaning("bundles of the other tries, in place of `tries`; gates of before November 2026 have it"),
     ] = ()
 
     @property
-    def attempts(self) -> tuple[str, ...]:
-        """The bundles of all attempts, the one that decides first."""
-        return (() if self.bundle is None else (self.bundle,)) + self.earlier
+    def bundles(self) -> tuple[str, ...]:
+        """The bundles of all tries, in their order."""
+        named = [one.bundle for one in self.tries]
+        return tuple(named) if named or self.bundle is None else (self.bundle,)
+
+
+def try_of(bundle: str, verdict: Verdict | None, error: str | None = None) -> Try:
+    """One try with its verdict, or with the reason why it has none."""
+    if verdict is None:
+        return Try(bundle=bundle, error=error)
+    return Try(bundle=bundle, status=verdict.status, origins=origins_of(verdict))
+
+
+def origins_of(verdict: Verdict) -> tuple[DoubtOrigin, ...]:
+    """The origins of the doubts of a verdict."""
+    return tuple(sorted({doubt.origin or DoubtOrigin.RELEASE for doubt in verdict.doubts}))
+
+
+def decided(name: str, tries: Sequence[Try]) -> ScenarioResult:
+    """The result of a scenario that was tried at least once. What the release did in any try stays in it."""
+    failed = [one for one in tries if one.status is Status.FAIL]
+    unknown = [one for one in tries if one.status is None]
+    doubted = [one for one in tries if not one.may_be_followed]
+    decides = [*failed, *unknown, *doubted, tries[-1]][0]
+    return ScenarioResult(
+        name=name, status=decides.status, bundle=decides.bundle, error=decides.error, tries=tuple(tries)
+    )
 
 
 class GateSummary(Record, frozen=True, kw_only=True):
@@ -154,12 +204,21 @@ def read_gate(out: Path) -> GateSummary:
         raise BadEvidence(
             f"{out / GATE} {contradiction}; take the folder from its source again, or judge its bundles one by one"
         )
-    return summary
+    return replace(summary, results=tuple(_with_tries(result) for result in summary.results))
+
+
+def _with_tries(result: ScenarioResult) -> ScenarioResult:
+    """A result of an older harness, in today's form. It has no verdict on the tries that do not decide."""
+    if result.tries or result.bundle is None or result.status is None:
+        return replace(result, earlier=())
+    others = [Try(bundle=b, status=Status.INCONCLUSIVE, origins=(DoubtOrigin.RELEASE,)) for b in result.earlier]
+    tries = [*others, Try(bundle=result.bundle, status=result.status)]
+    return replace(result, earlier=(), tries=tuple(sorted(tries, key=lambda one: one.bundle.endswith(AGAIN))))
 
 
 def _contradiction(results: Sequence[ScenarioResult]) -> str | None:
     """Why these results prove nothing: each verdict needs a bundle of its own, in this folder."""
-    bundles = [name for result in results for name in result.attempts]
+    bundles = [name for result in results for name in (*result.bundles, *result.earlier)]
     if outside := [name for name in bundles if name in ("", ".", "..") or Path(name).name != name]:
         return f"names the bundle {outside[0]!r}, which is no folder beside it"
     if twice := [name for name in bundles if bundles.count(name) > 1]:
@@ -198,40 +257,36 @@ def bundles_in(path: Path) -> list[Path]:
     return found
 
 
-def rejudged(summary: GateSummary, verdicts: Mapping[str, tuple[str, Status]]) -> GateSummary:
-    """The summary with new verdicts: (scenario, status) by the name of the bundle's folder. Other results stay.
+def rejudged(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> GateSummary:
+    """The summary with new verdicts, by the name of the bundle's folder. Other results stay.
 
     Bundles that it does not name are from a gate that died before it could name them; they are added. BadEvidence for
     a bundle of another scenario than the summary says.
     """
-    named = {name for r in summary.results for name in r.attempts}
+    named = {name for r in summary.results for name in r.bundles}
     results = [_rejudged(r, verdicts) for r in summary.results]
     results += [
-        ScenarioResult(name=scenario, status=status, bundle=bundle)
-        for bundle, (scenario, status) in verdicts.items()
+        decided(verdict.scenario, [try_of(bundle, verdict)])
+        for bundle, verdict in verdicts.items()
         if bundle not in named
     ]
     return replace(summary, results=tuple(results))
 
 
-def _rejudged(result: ScenarioResult, verdicts: Mapping[str, tuple[str, Status]]) -> ScenarioResult:
-    judged = {bundle: verdicts[bundle] for bundle in result.attempts if bundle in verdicts}
-    if other := [bundle for bundle, (scenario, _) in judged.items() if scenario != result.name]:
+def _rejudged(result: ScenarioResult, verdicts: Mapping[str, Verdict]) -> ScenarioResult:
+    judged = {bundle: verdicts[bundle] for bundle in result.bundles if bundle in verdicts}
+    if other := [bundle for bundle, verdict in judged.items() if verdict.scenario != result.name]:
         raise BadEvidence(
-            f"{GATE} names the bundle {other[0]} for {result.name}, and it is of {judged[other[0]][0]}; {_REMEDY}"
+            f"{GATE} names the bundle {other[0]} for {result.name}, and it is of {judged[other[0]].scenario}; {_REMEDY}"
         )
-    failed = [bundle for bundle, (_, status) in judged.items() if status is Status.FAIL]
-    decides = failed[0] if failed else result.bundle
-    if decides is None or decides not in judged:
+    if not judged:
         return result
-    earlier = tuple(bundle for bundle in result.attempts if bundle != decides)
-    return ScenarioResult(name=result.name, status=judged[decides][1], bundle=decides, earlier=earlier)
+    before = result.tries or [Try(bundle=bundle, error=result.error) for bundle in result.bundles]
+    tries = [try_of(one.bundle, judged[one.bundle]) if one.bundle in judged else one for one in before]
+    return decided(result.name, tries)
 
 
-def summary_of(bundles: Sequence[Path], verdicts: Sequence[tuple[str, Status]]) -> GateSummary:
+def summary_of(verdicts: Mapping[str, Verdict]) -> GateSummary:
     """A summary of bundles that no gate.json describes: it requires what is there."""
-    results = tuple(
-        ScenarioResult(name=name, status=status, bundle=bundle.name)
-        for bundle, (name, status) in zip(bundles, verdicts, strict=True)
-    )
+    results = tuple(decided(verdict.scenario, [try_of(bundle, verdict)]) for bundle, verdict in verdicts.items())
     return GateSummary(required=tuple(r.name for r in results), results=results, release=NamedRelease())

@@ -26,7 +26,7 @@ from harness.evidence.parts import merge_small_parts, write_parquet
 from harness.model.documents.manifest import Origin
 from harness.model.documents.record import Record
 from harness.model.documents.run import Run
-from harness.model.errors import HarnessFailure
+from harness.model.errors import MachineFailure
 from harness.model.schemas import FORMAT_VERSION
 
 ROTATE_ROWS: Final = 200_000
@@ -43,7 +43,7 @@ class TableWriter(Protocol):
     def append(self, columns: Mapping[str, object]) -> None:
         """Adds rows: arrays (numpy, masked, pyarrow, lists with None) of one length; scalars are broadcast.
 
-        A nullable column may be left out. Values are copied. HarnessFailure if the columns do not fit the table, or if
+        A nullable column may be left out. Values are copied. MachineFailure if the columns do not fit the table, or if
         the writer is closed; no row is added then.
         """
         ...
@@ -80,15 +80,15 @@ class ParquetWriter:
             if rows == 0:
                 return
             if foreign := columns.keys() - self._columns.keys():
-                raise HarnessFailure(f"{self._what}: the table has no columns {sorted(foreign)}")
+                raise MachineFailure(f"{self._what}: the table has no columns {sorted(foreign)}")
             for name, (buffer, optional) in self._columns.items():
                 value = columns.get(name)
                 if value is None and not optional:
-                    raise HarnessFailure(f"{self._what}: column {name} must be given")
+                    raise MachineFailure(f"{self._what}: column {name} must be given")
                 try:
                     buffer.put(self._rows, rows, value)
                 except (ValueError, TypeError, OverflowError, pa.ArrowException) as misfit:
-                    raise HarnessFailure(f"{self._what}: column {name} {misfit}") from misfit
+                    raise MachineFailure(f"{self._what}: column {name} {misfit}") from misfit
             self._rows += rows  # last, so that a refused append leaves nothing behind
             if self._rows >= ROTATE_ROWS or time.monotonic() - self._rotated_s > ROTATE_AFTER_S:
                 self._rotate()
@@ -130,9 +130,9 @@ class JsonLinesWriter:
         try:
             arrays = [_plain(columns.get(field.name), rows, field) for field in self._schema]
         except (ValueError, TypeError, pa.ArrowException) as misfit:
-            raise HarnessFailure(f"{self._what}: {misfit}") from misfit
+            raise MachineFailure(f"{self._what}: {misfit}") from misfit
         if foreign := columns.keys() - set(self._schema.names):
-            raise HarnessFailure(f"{self._what}: the table has no columns {sorted(foreign)}")
+            raise MachineFailure(f"{self._what}: the table has no columns {sorted(foreign)}")
         lines = [
             json.dumps(dict(zip(self._schema.names, row, strict=True))) + "\n" for row in zip(*arrays, strict=True)
         ]
@@ -164,19 +164,19 @@ class BundleWriter:
         self.path = path
         path.mkdir(parents=True, exist_ok=True)
         if any(path.iterdir()):
-            raise HarnessFailure(f"{path} holds files already; evidence is never written twice into one folder")
+            raise MachineFailure(f"{path} holds files already; evidence is never written twice into one folder")
         self._writers: dict[tuple[str, str], TableWriter] = {}
         self._closed = False
         self._lock = threading.Lock()  # which writers there are
 
     def table(self, name: str, writer: str) -> TableWriter:
-        """A new writer of a table. HarnessFailure if the bundle has a writer of that name, or is closed."""
+        """A new writer of a table. MachineFailure if the bundle has a writer of that name, or is closed."""
         columns_of(name)
         with self._lock:
             if self._closed:
                 raise _closed(f"{name}/{writer}")
             if (name, writer) in self._writers:
-                raise HarnessFailure(f"{name}/{writer} is being written already; every writer needs a name of its own")
+                raise MachineFailure(f"{name}/{writer} is being written already; every writer needs a name of its own")
             directory = self.path / name
             directory.mkdir(exist_ok=True)
             kind = JsonLinesWriter if name == "reservations" else ParquetWriter
@@ -216,14 +216,14 @@ class BundleWriter:
         write_manifest(self.path, origin)
 
 
-def _closed(what: str) -> HarnessFailure:
-    return HarnessFailure(f"{what}: the bundle is closed and takes no more rows; a thread went on after the run")
+def _closed(what: str) -> MachineFailure:
+    return MachineFailure(f"{what}: the bundle is closed and takes no more rows; a thread went on after the run")
 
 
 def _row_count(columns: Mapping[str, object], what: str) -> int:
     lengths = {len(v) for v in columns.values() if isinstance(v, Sized) and not isinstance(v, str | bytes)}
     if len(lengths) > 1:
-        raise HarnessFailure(f"{what}: columns of different lengths {sorted(lengths)}")
+        raise MachineFailure(f"{what}: columns of different lengths {sorted(lengths)}")
     return lengths.pop() if lengths else 1
 
 

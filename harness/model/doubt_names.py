@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from harness.model.described import Described
 
 
+class DoubtOrigin(Described):
+    """What caused a doubt. It decides whether another try of the scenario may count in place of this one."""
+
+    RELEASE = "release", "The brokers did something or did not do what was waited for, or the cause is not known."
+    MACHINE = "machine", "The machine or the harness failed, for example because of a full disk of the host."
+    SCENARIO = "scenario", "The scenario tested too little, for example because a fault had no effect."
+
+
 class DoubtName(Described):
-    """The doubts of this harness. Evidence of other harnesses may have doubts with further names."""
+    """The doubts of this harness. Evidence of other harnesses may have doubts with further names.
+
+    A member is written as (word, meaning, origin). The origin is that of a doubt which does not state its own; a member
+    without one has `release`, so that a cause that nobody thought of is not taken for harmless.
+    """
+
+    origin: DoubtOrigin
+
+    def __new__(cls, name: str, meaning: str = "", origin: DoubtOrigin = DoubtOrigin.RELEASE) -> Self:
+        word = str.__new__(cls, name)  # an enum hides the method of the same name that its base class wrote
+        word._value_, word.meaning, word.origin = name, meaning, origin
+        return word
 
     # --- about the run ---
-    UNFINISHED = "unfinished", "The run ended before its last step, so missing records were not judged."
+    UNFINISHED = (
+        "unfinished",
+        "The run ended before its last step, so missing records were not judged.",
+        DoubtOrigin.MACHINE,
+    )
     HARNESS_TIMEOUT = "harness_timeout", "The run waited for something in vain, and ended."
     HARNESS_FAILED = "harness_failed", "The harness failed while it ran the scenario."
     STEPS_MISSING = "steps_missing", "The run has fewer steps than the scenario."
     STEP_FAILED = "step_failed", "A step failed."
-    NO_EFFECT = "no_effect", "Nothing proves that a fault reached the data path."
+    NO_EFFECT = "no_effect", "Nothing proves that a fault reached the data path.", DoubtOrigin.SCENARIO
     NODE_DIED = "node_died", "A node ended although no step ended it."
     CHECK_FAILED = "check_failed", "A check failed, and proves nothing; its name is behind a colon."
     CHECK_MISSING = "check_missing", "The run was played with a plugin, and the judge did not have a check of it."
 
     # --- about the load ---
     EMPTY_LEDGER = "empty_ledger", "No record was acknowledged."
-    FLOOR_BEFORE = "floor_before", "A partition or admin had too few acknowledgements before the faults."
-    FLOOR_DURING = "floor_during", "A partition or admin had too few acknowledgements during the faults."
-    FLOOR_AFTER = "floor_after", "A partition or admin had too few acknowledgements after the faults."
-    TOO_FEW_LOST = "too_few_lost", "Fewer records are lost than the scenario loses on purpose."
+    FLOOR_BEFORE = (
+        "floor_before",
+        "A partition or admin had too few acknowledgements before the faults.",
+        DoubtOrigin.SCENARIO,
+    )
+    FLOOR_DURING = (
+        "floor_during",
+        "A partition or admin had too few acknowledgements during the faults.",
+        DoubtOrigin.SCENARIO,
+    )
+    FLOOR_AFTER = (
+        "floor_after",
+        "A partition or admin had too few acknowledgements after the faults.",
+        DoubtOrigin.SCENARIO,
+    )
+    TOO_FEW_LOST = "too_few_lost", "Fewer records are lost than the scenario loses on purpose.", DoubtOrigin.SCENARIO
     PRODUCER = "producer", "A producer of the load ended with an error or did not stop."
     PRODUCER_FATAL = "producer_fatal", "A producer's client met a fatal error, and was replaced."
     CLIENT_HUNG = "client_hung", "A call of a transactional client did not return."
@@ -35,7 +72,7 @@ class DoubtName(Described):
     NO_TRANSACTION = "no_transaction", "No transaction of a producer was committed, or none after the faults."
     TRANSACTIONS_UNANSWERED = "transactions_unanswered", "More transactions have an unknown outcome than a known one."
     TRANSACTIONS_LATE = "transactions_late", "Transactions were still open when the wait for their end timed out."
-    NO_ABORT = "no_abort", "No transaction was aborted, and the scenario aborts some."
+    NO_ABORT = "no_abort", "No transaction was aborted, and the scenario aborts some.", DoubtOrigin.SCENARIO
     NO_COMMIT = "no_commit", "No offset commit of a group was acknowledged, or none after the faults."
     UNPROCESSED = "unprocessed", "A processor had not processed all of its input when the run ended."
     UNSHARED = "unshared", "A share group accepted or rejected none of some records, which it may have archived."
@@ -62,7 +99,11 @@ class DoubtName(Described):
     NO_GROUP_OFFSETS = "no_group_offsets", "No coordinator reported the stable offsets of a group."
     CONFIGS_UNKNOWN = "configs_unknown", "No broker reported the settings of a topic."
     CONFIGS_DIFFER = "configs_differ", "A topic has another setting on the brokers than in the contract."
-    NO_ADMIN_VIEWS = "no_admin_views", "The nodes were not asked for the results of operations of admins."
+    NO_ADMIN_VIEWS = (
+        "no_admin_views",
+        "The nodes were not asked for the results of operations of admins.",
+        DoubtOrigin.MACHINE,
+    )
     ADMIN_UNSEEN = "admin_unseen", "A node did not report on an entity that admins changed."
 
     # --- about the reads ---
@@ -85,11 +126,29 @@ class DoubtName(Described):
     TIER_UNREADABLE = "tier_unreadable", "Records of the remote tier's metadata cannot be decoded."
 
     # --- about the evidence ---
-    NO_RESERVATION = "no_reservation", "Streams have no reservation, so their producers are unknown."
-    LEDGER_GAP = "ledger_gap", "A stream has more or fewer rows in the ledger than sequence numbers."
-    CONTRACT_WEAKER = "contract_weaker", "The contract of a producer promises less than its streams were sent with."
+    NO_RESERVATION = (
+        "no_reservation",
+        "Streams have no reservation, so their producers are unknown.",
+        DoubtOrigin.MACHINE,
+    )
+    LEDGER_GAP = (
+        "ledger_gap",
+        "A stream has more or fewer rows in the ledger than sequence numbers.",
+        DoubtOrigin.MACHINE,
+    )
+    CONTRACT_WEAKER = (
+        "contract_weaker",
+        "The contract of a producer promises less than its streams were sent with.",
+        DoubtOrigin.SCENARIO,
+    )
 
 
 def floor_of(window: str) -> DoubtName:
     """The doubt about too little work in a window: `before`, `during` or `after` the faults."""
     return DoubtName(f"floor_{window}")
+
+
+def origin_of(name: str) -> DoubtOrigin:
+    """The declared origin of a doubt, by its name, which may have a check behind a colon. `release` if unknown."""
+    word = name.partition(":")[0]
+    return DoubtName(word).origin if word in {*DoubtName} else DoubtOrigin.RELEASE

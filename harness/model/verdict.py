@@ -7,9 +7,11 @@ from enum import StrEnum
 from typing import Annotated
 
 from msgspec import field
+from msgspec.structs import force_setattr
 
 from harness.model.documents.record import Record, meaning
 from harness.model.documents.verdict_facts import VerdictFacts
+from harness.model.doubt_names import DoubtOrigin, origin_of
 from harness.model.exits import Exit
 from harness.model.finding import Finding
 from harness.model.schemas import FORMAT_VERSION
@@ -46,6 +48,23 @@ class Doubt(Record, frozen=True, kw_only=False):
 
     name: Annotated[str, meaning("a word for it, which stays the same")]
     text: Annotated[str, meaning("what happened, with figures")]
+    origin: Annotated[
+        DoubtOrigin | None,
+        meaning(
+            "what caused it; see the list of doubts. Null or absent: as that list says for its name, and `release` for "
+            "any other name"
+        ),
+    ] = None
+
+    def __post_init__(self) -> None:
+        """A doubt that does not state its origin has that of its name, also one that an older bundle stored."""
+        if self.origin is None:
+            force_setattr(self, "origin", origin_of(self.name))
+
+    @property
+    def of_release(self) -> bool:
+        """Whether another try could hide what the brokers did."""
+        return self.origin not in (DoubtOrigin.MACHINE, DoubtOrigin.SCENARIO)
 
 
 class Score(Record, frozen=True, kw_only=True):

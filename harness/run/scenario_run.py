@@ -28,7 +28,7 @@ from harness.model.documents.manifest import Origin
 from harness.model.documents.reads import Read
 from harness.model.documents.run import Floors, Listener, Recovered, Run, Settled, Windows
 from harness.model.documents.steps import Steps
-from harness.model.doubt_names import DoubtName
+from harness.model.doubt_names import DoubtName, DoubtOrigin
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import Scenario
@@ -99,9 +99,9 @@ def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
     try:
         _run(record, say)
     except HarnessTimeout as late:
-        record.doubt(DoubtName.HARNESS_TIMEOUT, str(late))
+        record.doubt(DoubtName.HARNESS_TIMEOUT, str(late), late.origin)
     except HarnessFailure as broken:
-        record.doubt(DoubtName.HARNESS_FAILED, str(broken))
+        record.doubt(DoubtName.HARNESS_FAILED, str(broken), broken.origin)
     finally:
         bundle.close()
     record.write(finished=record.finished)
@@ -137,8 +137,8 @@ class _Record:
         self.access = Access(cluster.client_settings())
         self.listeners: list[Listener] = []  # results of tls_probe
 
-    def doubt(self, name: str, text: str) -> None:
-        self.doubts.append(Doubt(name, text))
+    def doubt(self, name: DoubtName, text: str, origin: DoubtOrigin | None = None) -> None:
+        self.doubts.append(Doubt(name, text, origin))
 
     def tiered(self, settled: Settled) -> None:
         """Adds a doubt where segments are missing in the remote tier: reads from the tier were not exercised."""
@@ -261,8 +261,7 @@ def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierProbe, 
     )
     record.on_steps(step_runner.run_steps(stage, scenario.steps, record.on_steps))
     record.scenario = replace(scenario, topics=stage.topics)  # with the partitions that steps have added
-    for name, text in step_runner.doubts(record.steps):
-        record.doubt(name, text)
+    record.doubts.extend(step_runner.doubts(record.steps))
     record.cluster.heal()
     say("waiting for the cluster to recover")
     flowing = [place for place in targets_of(record.scenario) if scenario.floors.after]

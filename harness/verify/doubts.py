@@ -68,8 +68,7 @@ def _failed_checks(failed: Mapping[str, str]) -> Iterator[Doubt]:
 
 
 def _of_the_run(case: Case) -> Iterator[Doubt]:
-    for row in case.run.doubts or ():
-        yield Doubt(row.name, row.text)
+    yield from case.run.doubts or ()
 
 
 def _without_effect(case: Case) -> Iterator[Doubt]:

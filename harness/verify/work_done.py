@@ -9,7 +9,7 @@ from typing import Final
 from harness.model.documents.run import Floors
 from harness.model.documents.scenario import PlannedReader
 from harness.model.documents.steps import PartitionsAdded
-from harness.model.doubt_names import DoubtName, floor_of
+from harness.model.doubt_names import DoubtName, DoubtOrigin, floor_of
 from harness.model.outcome import TxnOutcome
 from harness.model.verdict import Doubt
 from harness.verify.checks.commit_regressed.offset_loss import refusals
@@ -46,7 +46,13 @@ def _load(case: Case, counts: Counts) -> Iterator[Doubt]:
             if figures[window] < floor:
                 acked = f"{figures[window]} records were acknowledged {window} the faults on {topic}/{partition}"
                 text = f"{acked}, and {floor} are required"
-                yield Doubt(floor_of(window), text)
+                yield too_few(window, text, figures[window])
+
+
+def too_few(window: str, text: str, acked: int) -> Doubt:
+    """The doubt about too few acknowledgements in a window. With none at all, the brokers may have refused them."""
+    name = floor_of(window)
+    return Doubt(name, text, name.origin if acked else DoubtOrigin.RELEASE)
 
 
 def _added(case: Case) -> set[tuple[str, int]]:

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.faults.steps import step_runner
+from harness.model.doubt_names import DoubtOrigin
 from harness.model.history.changes import Problem, ProblemKind
 from harness.model.verdict import Status, Verdict
 from harness.verify.engine import inputs
@@ -111,7 +112,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         changed(
             lambda b: b.steps[0].update(effect={"held": False, "because": "no", "seen": {}}),
             lambda b: b.run.update(
-                doubts=[{"name": n, "text": text} for n, text in step_runner.doubts(steps_of(b.steps))]
+                doubts=[{"name": d.name, "text": d.text} for d in step_runner.doubts(steps_of(b.steps))]
             ),
         ),
         ["no_effect"],
@@ -120,7 +121,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         changed(
             lambda b: b.steps[0].update(effect=None),
             lambda b: b.run.update(
-                doubts=[{"name": n, "text": text} for n, text in step_runner.doubts(steps_of(b.steps))]
+                doubts=[{"name": d.name, "text": d.text} for d in step_runner.doubts(steps_of(b.steps))]
             ),
         ),
         ["no_effect"],
@@ -290,6 +291,18 @@ def test_each_gap_is_a_doubt(name: str, judged: dict[str, Verdict]) -> None:
 def test_a_damaged_file_that_hides_nothing_is_a_note(judged: dict[str, Verdict]) -> None:
     (note,) = judged["a file of one node is damaged, and the others have every record"].notes
     assert "offset 3 of node 2, the checksum is wrong" in note
+
+
+@pytest.mark.parametrize(
+    ("history", "origin"),
+    [("too little after", DoubtOrigin.SCENARIO), ("too little during", DoubtOrigin.RELEASE)],
+    ids=["fewer acks than required", "no ack at all"],
+)
+def test_a_window_without_any_ack_may_be_the_release(
+    judged: dict[str, Verdict], history: str, origin: DoubtOrigin
+) -> None:
+    (doubt,) = judged[history].doubts
+    assert doubt.origin is origin
 
 
 # The package hands out the function of the same name.

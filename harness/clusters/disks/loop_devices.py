@@ -30,7 +30,7 @@ from harness.clusters.disks.unmount import (
     thaw,
     unmount,
 )
-from harness.model.errors import BadInput, HarnessFailure
+from harness.model.errors import BadInput, HarnessFailure, MachineFailure
 from harness.model.scenario.scenario import DISKS, FileSystem
 
 SIZE_BYTES: Final = 4 << 30  # sparse: an image takes 65 MB and the data that is written to it
@@ -285,7 +285,7 @@ def _run(command: Sequence[str], what: str) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_MKFS_S, check=False, env=environment)
     except (OSError, subprocess.TimeoutExpired) as failed:
-        raise HarnessFailure(f"cannot {what}: {failed}") from failed
+        raise MachineFailure(f"cannot {what}: {failed}") from failed
     if done.returncode != 0:
         output = (done.stderr or done.stdout).strip().splitlines() or [f"exit code {done.returncode}"]
-        raise HarnessFailure(f"cannot {what}: {output[0]}")
+        raise MachineFailure(f"cannot {what}: {output[0]}")

@@ -18,7 +18,7 @@ from typing import Final
 
 from harness.kafka.storage.request_frames import FRAME_BYTES_MAX, LENGTH, Head, correlation_of, errors_of, head_of
 from harness.model.clock import now_ns
-from harness.model.errors import HarnessFailure
+from harness.model.errors import MachineFailure
 
 _START_S: Final = 10.0
 _CONNECT_S: Final = 5.0
@@ -111,7 +111,7 @@ class FrameProxy:
         try:
             asyncio.run_coroutine_threadsafe(work, self._loop).result(deadline_s)
         except (OSError, TimeoutError) as failed:
-            raise HarnessFailure(
+            raise MachineFailure(
                 f"the frame proxy between clients and brokers failed: {failed or 'it hangs'}"
             ) from failed
 

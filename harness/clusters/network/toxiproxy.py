@@ -16,7 +16,7 @@ import toxiproxy.api
 from toxiproxy import Proxy, Toxiproxy
 from toxiproxy.exceptions import InvalidToxic, NotFound, ProxyExists
 
-from harness.model.errors import HarnessFailure
+from harness.model.errors import HarnessFailure, MachineFailure
 
 _TIMEOUT_S = 10.0
 _lock = threading.Lock()
@@ -45,7 +45,7 @@ class _Transport:
         request.headers = {"Connection": "close"}
         response = self._session.send(self._session.prepare_request(request), timeout=_TIMEOUT_S)
         if response.status_code >= 400 and response.status_code not in (400, 404, 409):  # the package raises on these
-            raise HarnessFailure(f"toxiproxy answered {response.status_code} to {request.method} {response.url}")
+            raise MachineFailure(f"toxiproxy answered {response.status_code} to {request.method} {response.url}")
         return response
 
 
@@ -67,7 +67,7 @@ class ToxiproxyClient:
             try:
                 yield server
             except (requests.RequestException, InvalidToxic, NotFound, ProxyExists, ValueError) as error:
-                raise HarnessFailure(f"toxiproxy at {self.host}:{self.port} failed: {error}") from error
+                raise MachineFailure(f"toxiproxy at {self.host}:{self.port} failed: {error}") from error
 
     def answers(self) -> bool:
         """Whether the server is up."""
@@ -90,7 +90,7 @@ class ToxiproxyClient:
                 return
             proxy.enable() if enabled else proxy.disable()
             if self._proxy(server, name).enabled != enabled:
-                raise HarnessFailure(f"toxiproxy did not {'enable' if enabled else 'disable'} the link {name}")
+                raise MachineFailure(f"toxiproxy did not {'enable' if enabled else 'disable'} the link {name}")
 
     def set_upstream(self, name: str, upstream: str) -> None:
         """Sets the address to which a proxy forwards. A change closes its connections. The package lacks this call."""
@@ -101,7 +101,7 @@ class ToxiproxyClient:
             toxiproxy.api.APIConsumer.post(f"/proxies/{name}", json={"upstream": upstream})
             seen = self._proxy(server, name)
             if (seen.upstream, seen.enabled) != (upstream, before.enabled):
-                raise HarnessFailure(f"toxiproxy did not forward the link {name} to {upstream}")
+                raise MachineFailure(f"toxiproxy did not forward the link {name} to {upstream}")
 
     def add_toxic(self, name: str, toxic: str, kind: str, stream: str, attributes: dict[str, int]) -> None:
         """Adds a toxic to a proxy, and replaces one of the same name."""
@@ -112,7 +112,7 @@ class ToxiproxyClient:
             proxy.add_toxic(name=toxic, type=kind, stream=stream, attributes=attributes)
             seen = proxy.get_toxic(toxic)
             if seen is None or any(seen.attributes.get(key) != value for key, value in attributes.items()):
-                raise HarnessFailure(f"toxiproxy did not set the toxic {kind} of the link {name}")
+                raise MachineFailure(f"toxiproxy did not set the toxic {kind} of the link {name}")
 
     def remove_toxics(self, name: str, toxics: Sequence[str]) -> None:
         """Removes the named toxics from a proxy, as far as they exist."""
@@ -122,7 +122,7 @@ class ToxiproxyClient:
                 if proxy.get_toxic(toxic) is not None:
                     proxy.destroy_toxic(toxic)
             if left := [toxic for toxic in toxics if proxy.get_toxic(toxic) is not None]:
-                raise HarnessFailure(f"toxiproxy did not remove {', '.join(left)} from the link {name}")
+                raise MachineFailure(f"toxiproxy did not remove {', '.join(left)} from the link {name}")
 
     def clear(self, name: str) -> None:
         """Enables a proxy and removes its toxics."""
@@ -132,7 +132,7 @@ class ToxiproxyClient:
                 proxy.destroy_toxic(toxic)
             proxy.enable()
             if not self._proxy(server, name).enabled or proxy.toxics():
-                raise HarnessFailure(f"toxiproxy did not heal the link {name}")
+                raise MachineFailure(f"toxiproxy did not heal the link {name}")
 
     def reset(self) -> None:
         """Enables every proxy and removes every toxic."""
@@ -140,11 +140,11 @@ class ToxiproxyClient:
             server.reset()
             off = [name for name, proxy in server.proxies().items() if not proxy.enabled]
         if off:
-            raise HarnessFailure(f"toxiproxy did not enable {', '.join(sorted(off))} again")
+            raise MachineFailure(f"toxiproxy did not enable {', '.join(sorted(off))} again")
 
     @staticmethod
     def _proxy(server: Toxiproxy, name: str) -> Proxy:
         proxy = server.get_proxy(name)
         if proxy is None:
-            raise HarnessFailure(f"toxiproxy has no link {name}")
+            raise MachineFailure(f"toxiproxy has no link {name}")
         return proxy

@@ -23,7 +23,7 @@ from harness.clusters.nodes.tier_folder import store_of
 from harness.clusters.processes.runner import Memory, ProcessState, Runner
 from harness.clusters.state import RunState, remove_directory
 from harness.kafka.release.release import Release
-from harness.model.errors import HarnessFailure
+from harness.model.errors import HarnessFailure, MachineFailure
 from harness.model.scenario.scenario import ClusterShape
 from harness.model.scratch import writing_below
 from harness.model.waiting import wait_for
@@ -211,7 +211,7 @@ class JvmCluster:
         """See `base.Cluster`."""
         if self.running(node):
             raise HarnessFailure(f"the disk of {party(node)} cannot be wiped while the node runs")
-        with writing_below(self.directory, HarnessFailure):
+        with writing_below(self.directory, MachineFailure):
             reformat(self._resources.formatted, self.log_directories(node))
 
     def use_release(self, node: int, which: str) -> None:
@@ -222,7 +222,7 @@ class JvmCluster:
             )
         if self.running(node):
             raise HarnessFailure(f"{party(node)} cannot be given another release while it runs")
-        with writing_below(self.directory, HarnessFailure):
+        with writing_below(self.directory, MachineFailure):
             self._nodes[node] = configure(node, self._sites[which], self._nodes[node])
         self._runs[node] = which
 
@@ -260,7 +260,7 @@ class JvmCluster:
         """See `base.Cluster`."""
         if not self.shape.clock:
             raise HarnessFailure("the clocks of this cluster cannot be set: its shape does not say clock = true")
-        with writing_below(self.directory, HarnessFailure):
+        with writing_below(self.directory, MachineFailure):
             self._nodes[node].clock.set(ahead_s)
 
     def squeeze_memory(self, node: int) -> int:
@@ -340,7 +340,7 @@ class JvmCluster:
             state = self._runner.status()[TOXIPROXY]
             if not state.alive:
                 last = last_line(proxy_log(self.directory))
-                raise HarnessFailure(f"toxiproxy ended while it started ({state.status}): {last}")
+                raise MachineFailure(f"toxiproxy ended while it started ({state.status}): {last}")
             if not self._resources.toxiproxy.answers():
                 return "no answer"
             return ", ".join(sorted(wanted - set(self._resources.toxiproxy.proxies())))

@@ -13,7 +13,7 @@ from harness.clusters.network.address_plan import Plan
 from harness.clusters.nodes.tier_folder import store_of
 from harness.clusters.processes.runner import Runner
 from harness.kafka.settings.tier_settings import S3_ACCESS, S3_SECRET
-from harness.model.errors import HarnessFailure, HarnessTimeout
+from harness.model.errors import HarnessTimeout, MachineFailure
 from harness.model.waiting import wait_for
 
 S3_SERVER: Final = "s3-server"
@@ -58,7 +58,7 @@ class S3Server:
             )
         except HarnessTimeout as late:
             words = log.read_text("utf-8", "replace").split()[-_WORDS_MAX:] if log.exists() else []
-            raise HarnessFailure(f"the S3 server does not answer ({late}): {' '.join(words)}") from late
+            raise MachineFailure(f"the S3 server does not answer ({late}): {' '.join(words)}") from late
 
     def _end(self) -> None:
         if S3_SERVER not in self.runner.status():

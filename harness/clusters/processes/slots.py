@@ -9,7 +9,7 @@ import socket
 from pathlib import Path
 
 from harness.clusters.processes.addresses import SLOTS, TOXIPROXY_PORT, Addresses
-from harness.model.errors import BadInput, HarnessFailure
+from harness.model.errors import BadInput, MachineFailure
 
 # One place for all users, whatever their TMPDIR: addresses belong to the machine.
 SLOT_DIRECTORY = Path("/tmp/kafka-durability-slots")
@@ -48,7 +48,7 @@ def take_slot(directory: Path = SLOT_DIRECTORY) -> Slot:
             f"{refused.filename or directory} cannot be used ({refused.strerror or refused}): {directory} has to be a "
             "folder where every user may create files, on a disk with free space; remove it, and it is made again"
         ) from refused
-    raise HarnessFailure(f"all {SLOTS} slots of {directory} are taken: `durability clean` ends clusters that were kept")
+    raise MachineFailure(f"all {SLOTS} slots of {directory} are taken: `durability clean` ends clusters that were kept")
 
 
 def _make_shared(directory: Path) -> None:
@@ -88,5 +88,5 @@ def _unused(number: int) -> bool:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 return False
-            raise HarnessFailure(f"cannot listen on the loopback addresses of slot {number}: {error}") from error
+            raise MachineFailure(f"cannot listen on the loopback addresses of slot {number}: {error}") from error
     return True

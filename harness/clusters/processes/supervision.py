@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from harness.clusters.processes.runner import ProcessState
-from harness.model.errors import HarnessFailure, HarnessTimeout
+from harness.model.errors import HarnessFailure, MachineFailure
 from harness.model.scratch import DISK_REFUSES, REMEDY
 
 _ANSWER_S = 30.0
@@ -115,11 +115,11 @@ class Supervision:
                 while answer.get("call") != self._calls:  # the answer to an interrupted call may come first
                     answer = json.loads(self._line())
             except (OSError, ValueError) as error:
-                raise HarnessFailure(f"the supervisor of the cluster has ended ({error})") from error
+                raise MachineFailure(f"the supervisor of the cluster has ended ({error})") from error
         if "error" in answer:
             what = f"{request['do']} {request.get('name', '')}".strip()
             remedy = f": {REMEDY}" if answer.get("errno") in DISK_REFUSES else ""
-            raise HarnessFailure(f"the supervisor of the cluster could not {what}: {answer['error']}{remedy}")
+            raise MachineFailure(f"the supervisor of the cluster could not {what}: {answer['error']}{remedy}")
         return answer
 
     def _line(self) -> bytes:
@@ -129,7 +129,7 @@ class Supervision:
         poll.register(self._process.stdout, select.POLLIN)
         while b"\n" not in self._buffer:
             if not poll.poll(max(0.0, give_up_at - time.monotonic()) * 1000):
-                raise HarnessTimeout(f"the supervisor of the cluster did not answer within {_ANSWER_S:g} s")
+                raise MachineFailure(f"the supervisor of the cluster did not answer within {_ANSWER_S:g} s")
             chunk = os.read(self._process.stdout.fileno(), 65536)
             if not chunk:
                 raise OSError("end of file")

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from harness.model.documents.steps import Effect, Event, Step
+from harness.model.doubt_names import DoubtOrigin
+from harness.model.errors import HarnessFailure
 from harness.model.facts import Fact
 
 
@@ -25,6 +27,7 @@ class StepLog:
     facts: tuple[Fact, ...] = ()
     events: tuple[Event, ...] = ()
     error: str | None = None
+    error_origin: DoubtOrigin | None = None
 
     @property
     def row(self) -> Step:
@@ -42,4 +45,10 @@ class StepLog:
             facts=self.facts,
             events=self.events,
             error=self.error,
+            error_origin=self.error_origin,
         )
+
+    def failed(self, text: str, error: Exception) -> None:
+        """The step failed because of this error. An error of unknown cause may be the brokers' doing."""
+        self.error = text
+        self.error_origin = error.origin if isinstance(error, HarnessFailure) else DoubtOrigin.RELEASE

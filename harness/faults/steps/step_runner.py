@@ -25,6 +25,7 @@ from harness.model.doubt_names import DoubtName
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.place import Place
 from harness.model.scenario.scenario import Step
+from harness.model.verdict import Doubt
 from harness.model.waiting import wait_for
 
 
@@ -48,15 +49,15 @@ def run_steps(context: StepContext, steps: Sequence[Step], on_step: Callable[[St
     return runner.rows
 
 
-def doubts(rows: Steps) -> list[tuple[DoubtName, str]]:
-    """(name, sentence) of each step that failed or had no effect: reasons for INCONCLUSIVE."""
-    out: list[tuple[DoubtName, str]] = []
+def doubts(rows: Steps) -> list[Doubt]:
+    """Doubts about each step that failed or had no effect."""
+    out: list[Doubt] = []
     for row in rows:
         if row.error:
-            out.append((DoubtName.STEP_FAILED, f"step {row.name}: {row.error}"))
+            out.append(Doubt(DoubtName.STEP_FAILED, f"step {row.name}: {row.error}", row.error_origin))
         if row.is_fault and row.started_ns is not None and not (row.effect and row.effect.held):
             because = row.effect.because if row.effect else "nothing proves an effect"
-            out.append((DoubtName.NO_EFFECT, f"step {row.name} had no effect: {because}"))
+            out.append(Doubt(DoubtName.NO_EFFECT, f"step {row.name} had no effect: {because}"))
     return out
 
 
@@ -107,7 +108,7 @@ class _StepRunner:
                 log.resolved, log.effect = done.resolved, done.effect.recorded if done.effect else None
                 log.is_fault = log.is_fault and not done.idle
         except HarnessTimeout as late:
-            log.error = str(late)
+            log.failed(str(late), late)
             self.context.log(f"{step.name}: {late}")
         except BadInput as words:
             raise BadInput(f"step {step.name} ({step.do}): {words}") from words
@@ -121,7 +122,7 @@ class _StepRunner:
         """Records steps that were not begun: rows without times."""
         for step in steps:
             log = _log_of(step, build_step(step))
-            log.error = "not reached"
+            log.error, log.error_origin = "not reached", self.logs[-1].error_origin
             self.logs.append(log)
         self.on_step(self.rows)
 
@@ -131,7 +132,7 @@ class _StepRunner:
             try:
                 self._heal(active)
             except HarnessTimeout as late:
-                active.log.error = str(late)
+                active.log.failed(str(late), late)
                 self.context.log(f"{active.log.name}: {late}")
             self._state_facts(active.log)
             self.on_step(self.rows)
@@ -144,7 +145,7 @@ class _StepRunner:
                 active.manager.__exit__(None, None, None)
                 active.log.healed_ns = now_ns()
             except Exception as error:
-                active.log.error = f"healing failed: {error}"
+                active.log.failed(f"healing failed: {error}", error)
                 self.context.log(f"{active.log.name}: healing failed: {error}")
             if active.log.effect is None and active.held.effect is not None:
                 active.log.effect = active.held.effect.recorded

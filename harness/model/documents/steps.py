@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Annotated, ClassVar
 
 from harness.model.documents.record import OfPlace, Record, meaning
+from harness.model.doubt_names import DoubtOrigin
 from harness.model.facts import Fact
 
 _AT = "when it had happened"
@@ -325,7 +326,7 @@ class Effect(Record, frozen=True, kw_only=True):
 class Step(Record, frozen=True, kw_only=True):
     """One step of the scenario."""
 
-    if_said: ClassVar[Collection[str]] = ("error",)
+    if_said: ClassVar[Collection[str]] = ("error", "error_origin")
     name: Annotated[str, meaning("its name, unique in the scenario")]
     do: Annotated[str, meaning("the word of its class; not judged")]
     started_ns: Annotated[int | None, meaning("when it began; null = it did not")]
@@ -336,6 +337,9 @@ class Step(Record, frozen=True, kw_only=True):
     events: Annotated[tuple[Event, ...], meaning("events in single partitions and groups")]
     effect: Annotated[Effect | None, meaning("the proof of its effect; null = none")] = None
     error: Annotated[str | None, meaning("why it failed")] = None
+    error_origin: Annotated[
+        DoubtOrigin | None, meaning("what caused that, as in the doubt about it; null = `release`")
+    ] = None
     args: Annotated[object, meaning("its arguments; not judged")] = None
     resolved: Annotated[object, meaning("its choices, for example nodes; not judged")] = None
 

@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame, Row
 
 from harness.model.documents.run import Floors, Windows
 from harness.model.documents.scenario import PlannedAdmin, PlannedShape
-from harness.model.doubt_names import DoubtName, floor_of
+from harness.model.doubt_names import DoubtName
 from harness.model.entities import Legal, Operation, Sort, legal
 from harness.model.errors import BadEvidence
 from harness.model.finding import Finding, FindingKind, Kind
@@ -30,6 +30,7 @@ from harness.verify.engine.steps import step_at
 from harness.verify.engine.tables import BUNDLE
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
+from harness.verify.work_done import too_few
 
 ROWS_MAX: Final = 1_000_000  # over all bundles; a run of an hour leaves about a tenth of that
 LISTED_MAX: Final = 50  # of a kind
@@ -294,7 +295,7 @@ def _floors(case: Case, admin: PlannedAdmin, ops: Sequence[Operation]) -> Iterat
         if within < (floor or 0):
             text = f"{within} operations of admin {admin.name} were acknowledged {window} the faults"
             text = f"{text}, and {floor} are required"
-            yield Doubt(floor_of(window), text)
+            yield too_few(window, text, within)
 
 
 def _not_reported(case: Case, reported: AdminReport) -> Iterator[Doubt]:

@@ -13,7 +13,7 @@ import pytest
 
 from harness import clusters, scenarios
 from harness.clusters import choosing
-from harness.commands import attempts, cli, prepare, verify
+from harness.commands import cli, prepare, tries, verify
 from harness.commands.gate import gate
 from harness.commands.options import GateOptions, GateResult
 from harness.evidence import Bundle
@@ -63,7 +63,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setitem(tier_needs.NEEDS, need, lambda release, **_: release)
     monkeypatch.setattr(clusters, "start", lambda release, shape, **_: FakeCluster(shape))
     monkeypatch.setattr(cluster_pool, "clear", lambda cluster, scenario: None)
-    monkeypatch.setattr(attempts, "drive", drive)
+    monkeypatch.setattr(tries, "drive", drive)
     monkeypatch.setattr(verify, "judge_bundles", judging({}))
 
 
@@ -137,7 +137,7 @@ def test_a_whole_gate_that_passes_is_a_pass_of_all() -> None:
 def test_one_scenario_that_breaks_the_harness_leaves_the_verdicts_of_all_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(attempts, "drive", breaks_on({GATE[1]: ZeroDivisionError("division by zero")}))
+    monkeypatch.setattr(tries, "drive", breaks_on({GATE[1]: ZeroDivisionError("division by zero")}))
     result = run()
     by_name = {r.name: r for r in result.summary.results}
     assert [name for name in GATE if by_name[name].status is Status.PASS] == [n for n in GATE if n != GATE[1]]
@@ -148,7 +148,7 @@ def test_one_scenario_that_breaks_the_harness_leaves_the_verdicts_of_all_others(
 
 
 def test_a_fail_is_the_exit_even_where_another_scenario_broke_the_harness(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(attempts, "drive", breaks_on({GATE[1]: ZeroDivisionError()}))
+    monkeypatch.setattr(tries, "drive", breaks_on({GATE[1]: ZeroDivisionError()}))
     monkeypatch.setattr(verify, "judge_bundles", judging({GATE[2]: Status.FAIL}))
     assert run().exit is Exit.FAIL
 
@@ -173,7 +173,7 @@ def test_a_bundle_that_cannot_be_opened_is_a_harness_error_of_its_own_row(monkey
             (task.out / "steps.json").write_text("[")
         return driven
 
-    monkeypatch.setattr(attempts, "drive", damaged)
+    monkeypatch.setattr(tries, "drive", damaged)
     result = run()
     assert [r.name for r in result.summary.results if r.status is None] == [GATE[0]]
     assert "steps.json" in (result.summary.results[0].error or "")
@@ -238,7 +238,7 @@ def test_a_part_of_the_gate_follows_what_ran(capsys: pytest.CaptureFixture[str])
 def test_a_gate_that_died_is_no_whole_one_when_its_bundles_are_judged_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(attempts, "drive", breaks_on({GATE[2]: KeyboardInterrupt()}))  # type: ignore[dict-item]
+    monkeypatch.setattr(tries, "drive", breaks_on({GATE[2]: KeyboardInterrupt()}))  # type: ignore[dict-item]
     assert cli.invoke(["gate", "--out", "out"]) is Exit.INTERRUPTED
     assert cli.invoke(["verify", "out"]) is Exit.INCONCLUSIVE
     assert (

@@ -8,23 +8,27 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from harness.commands import cli, verify
 from harness.evidence import Bundle
 from harness.evidence.gate import (
     GateSummary,
     ScenarioResult,
+    Try,
     backends_and_duration,
     bundles_in,
+    decided,
     read_gate,
     rejudged,
     write_gate,
 )
 from harness.evidence.seal import seal_directory
 from harness.model.documents.manifest import NamedRelease
+from harness.model.doubt_names import DoubtOrigin
 from harness.model.errors import BadEvidence, BadInput, HarnessFailure
 from harness.model.exits import Exit
-from harness.model.verdict import Status, Verdict
+from harness.model.verdict import Doubt, Status, Verdict
 from suites.unit.evidence_examples import judged, lost, verdict, write_example
 
 
@@ -134,24 +138,32 @@ def test_a_summary_is_no_evidence(tmp_path: Path, rows: list[dict[str, object]],
 def test_a_bundle_of_another_scenario_is_no_evidence_for_this_one() -> None:
     summary = GateSummary(
         required=("calm",),
-        results=(ScenarioResult(name="calm", status=Status.PASS, bundle="calm"),),
+        results=(decided("calm", [Try(bundle="calm", status=Status.PASS)]),),
         release=NamedRelease(),
     )
-    assert rejudged(summary, {"calm": ("calm", Status.PASS)}) == summary
+    assert rejudged(summary, {"calm": verdict("calm", Status.PASS)}) == summary
     with pytest.raises(BadEvidence, match="names the bundle calm for calm, and it is of leader_killed"):
-        rejudged(summary, {"calm": ("leader_killed", Status.PASS)})
+        rejudged(summary, {"calm": verdict("leader_killed", Status.PASS)})
 
 
-def test_a_fail_of_any_attempt_decides_when_they_are_judged_again() -> None:
-    row = ScenarioResult(name="calm", status=Status.PASS, bundle="calm-again", earlier=("calm",))
+@pytest.mark.parametrize(
+    ("first", "origin", "status", "decides"),
+    [
+        (Status.INCONCLUSIVE, DoubtOrigin.SCENARIO, Status.PASS, "calm-again"),
+        (Status.INCONCLUSIVE, DoubtOrigin.RELEASE, Status.INCONCLUSIVE, "calm"),
+        (Status.FAIL, DoubtOrigin.SCENARIO, Status.FAIL, "calm"),
+    ],
+)
+def test_tries_that_are_judged_again_decide_as_they_did_at_first(
+    first: Status, origin: DoubtOrigin, status: Status, decides: str
+) -> None:
+    lucky = Try(bundle="calm-again", status=Status.PASS)
+    row = decided("calm", [Try(bundle="calm", status=Status.INCONCLUSIVE), lucky])
     summary = GateSummary(required=("calm",), results=(row,), release=NamedRelease())
-    for first, status, decides in (
-        (Status.INCONCLUSIVE, Status.PASS, ("calm-again", ("calm",))),
-        (Status.FAIL, Status.FAIL, ("calm", ("calm-again",))),
-    ):
-        verdicts = {"calm": ("calm", first), "calm-again": ("calm", Status.PASS)}
-        (found,) = rejudged(summary, verdicts).results
-        assert (found.status, (found.bundle, found.earlier)) == (status, decides)
+    again = structs.replace(verdict("calm", first), doubts=(Doubt("floor_after", "12 acks", origin),))
+    (found,) = rejudged(summary, {"calm": again, "calm-again": verdict("calm", Status.PASS)}).results
+    assert (found.status, found.bundle) == (status, decides)
+    assert found.tries == (Try(bundle="calm", status=first, origins=(origin,)), lucky)
 
 
 @pytest.mark.parametrize(

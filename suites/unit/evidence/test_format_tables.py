@@ -14,7 +14,7 @@ def test_the_format_has_each_table_once() -> None:
 def test_only_the_tables_are_written() -> None:
     stale = "before\n<!-- generated: doubts -->\n| old |\n<!-- end -->\nafter\n"
     written = render(stale, {})
-    assert written.startswith("before\n<!-- generated: doubts -->\n| doubt | meaning |\n")
+    assert written.startswith("before\n<!-- generated: doubts -->\n| doubt | origin | meaning |\n")
     assert written.endswith("|\n<!-- end -->\nafter\n")
     assert "| old |" not in written
     assert render(written, {}) == written

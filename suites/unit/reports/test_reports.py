@@ -8,6 +8,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from junitparser import Error, Failure, JUnitXml
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 
 import reports
 from harness.evidence.documents import plain
-from harness.evidence.gate import GateSummary, ScenarioResult, bundles_in, read_gate, rejudged, write_gate
+from harness.evidence.gate import GateSummary, ScenarioResult, Try, bundles_in, decided, read_gate, rejudged, write_gate
 from harness.evidence.verdicts import read_verdict, verdict_of
 from harness.model.bound import loss_bound
 from harness.model.documents.manifest import NamedRelease
@@ -28,6 +29,7 @@ from harness.model.documents.verdict_facts import (
     ReadTimes,
     VerdictFacts,
 )
+from harness.model.doubt_names import DoubtOrigin
 from harness.model.errors import BadEvidence
 from harness.model.exits import Exit
 from harness.model.finding import Finding, Kind
@@ -48,7 +50,7 @@ def gate_summary(*results: ScenarioResult, required: int | None = None) -> GateS
 
 
 def ran(name: str, status: Status) -> ScenarioResult:
-    return ScenarioResult(name=name, status=status, bundle=name)
+    return decided(name, [Try(bundle=name, status=status)])
 
 
 def text_of(summary: GateSummary, *verdicts: Verdict) -> str:
@@ -350,13 +352,47 @@ def test_a_foreign_verdict_is_refused(tmp_path: Path, content: str) -> None:
         read_gate(tmp_path)
 
 
+def tried(first: Status, origin: DoubtOrigin) -> ScenarioResult:
+    tries = [Try(bundle="a", status=first, origins=(origin,)), Try(bundle="a-again", status=Status.PASS)]
+    return decided("a", tries)
+
+
+@pytest.mark.parametrize(
+    ("origin", "status", "said"),
+    [
+        (DoubtOrigin.SCENARIO, Status.PASS, ["INCONCLUSIVE, a", "PASS, a-again; it decides"]),
+        (
+            DoubtOrigin.RELEASE,
+            Status.INCONCLUSIVE,
+            ["INCONCLUSIVE, a; it decides, as its doubts may be about the release", "PASS, a-again"],
+        ),
+    ],
+)
+def test_every_try_is_shown_in_order_with_its_own_verdict(
+    tmp_path: Path, origin: DoubtOrigin, status: Status, said: list[str]
+) -> None:
+    result = tried(Status.INCONCLUSIVE, origin)
+    summary = gate_summary(result)
+    for name, of in (("a", Status.INCONCLUSIVE), ("a-again", Status.PASS)):
+        judged(tmp_path / name, verdict("a", of))
+    wanted = [f"  try {number}: {text}" for number, text in enumerate(said, 1)]
+    shown = text_of(summary, verdict("a", status))
+    assert [line for line in shown.splitlines() if "try " in line] == wanted
+    reports.write_junit(summary, tmp_path)
+    (case,) = ElementTree.parse(tmp_path / "junit.xml").getroot().iter("testcase")
+    assert (case.findtext("system-out") or "").splitlines() == wanted
+    assert (case.find("error") is None) == (status is Status.PASS)
+    write_gate(tmp_path, summary)
+    assert read_gate(tmp_path) == summary
+
+
 def test_bundles_of_a_killed_gate_are_found(tmp_path: Path) -> None:
     summary = gate_summary(required=3)
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "scenario.json").write_text("{}")
     assert [path.name for path in bundles_in(tmp_path)] == ["one", "two"]
-    after = rejudged(summary, {"one": ("s1", Status.PASS), "two": ("s2", Status.FAIL)})
+    after = rejudged(summary, {"one": verdict("s1", Status.PASS), "two": verdict("s2", Status.FAIL)})
     assert [(r.name, r.status) for r in after.results] == [("s1", Status.PASS), ("s2", Status.FAIL)]
     assert after.missing == summary.required
 

@@ -1,4 +1,4 @@
-"""Which runs are driven twice, what their attempts result in, and that a broken one costs no other its verdict."""
+"""Which runs are driven twice, what their tries result in, and that a broken one costs no other its verdict."""
 
 from __future__ import annotations
 
@@ -8,65 +8,71 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from harness.commands import attempts
-from harness.commands.attempts import Attempts, attempt, deserves_another, drive_all, result_of
+from harness.commands import tries
 from harness.commands.exit_codes import Terminated
+from harness.commands.tries import Tries, drive_all, drive_task, result_of
 from harness.commands.verify import BatchVerdicts
-from harness.evidence.gate import GateSummary
+from harness.evidence.gate import GateSummary, ScenarioResult
 from harness.model.documents.manifest import NamedRelease
+from harness.model.doubt_names import DoubtOrigin
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.exits import Exit
-from harness.model.verdict import Doubt, Status
+from harness.model.verdict import Doubt, Status, Verdict
 from harness.run.scenario_run import Driven
 from suites.unit.evidence_examples import verdict
 
-HUNG = Doubt(name="client_hung", text="send_offsets_to_transaction hung")
-FENCED = Doubt(name="producer_fatal", text="producer plain got OUT_OF_ORDER_SEQUENCE_NUMBER")
-RESET = Doubt(name="reader_reset", text="reader committed was reset to the log's start")
-DIED = Doubt(name="node_died", text="broker 2 ended by itself")
+HUNG = Doubt("client_hung", "send_offsets_to_transaction hung")
+UNSEEN = Doubt("no_effect", "step kill had no effect", DoubtOrigin.SCENARIO)
+STARVED = Doubt("harness_failed", "the supervisor of the cluster has ended", DoubtOrigin.MACHINE)
+IN_VAIN = Doubt("step_failed", "step full: waited 60 s for the ISR to be full", DoubtOrigin.RELEASE)
 
 
-def test_a_doubt_about_the_machine_or_a_client_deserves_another_attempt() -> None:
-    assert deserves_another([HUNG])
+def in_doubt(*doubts: Doubt) -> Verdict:
+    return structs.replace(verdict("killed", Status.INCONCLUSIVE), doubts=doubts)
 
 
-@pytest.mark.parametrize("from_brokers", [FENCED, RESET, DIED])
-def test_another_attempt_never_hides_a_doubt_that_comes_from_the_brokers(from_brokers: Doubt) -> None:
-    assert not deserves_another([from_brokers])
-    assert not deserves_another([HUNG, from_brokers])
+def result_with(*verdicts: Verdict | str) -> ScenarioResult:
+    """The result of the tries with these verdicts, or with these errors of the judge."""
+    driven: Any = tuple(SimpleNamespace(bundle=Path(name)) for name in NAMES[: len(verdicts)])
+    named = dict(zip((Path(name) for name in NAMES), verdicts, strict=False))
+    each = BatchVerdicts(
+        verdicts={path: one for path, one in named.items() if isinstance(one, Verdict)},
+        crashed={path: one for path, one in named.items() if isinstance(one, str)},
+    )
+    return result_of(Tries("killed", driven), each)
 
 
-def test_a_run_without_doubts_needs_no_other_attempt() -> None:
-    assert not deserves_another([])
+NAMES = ("killed", "killed-again")
+PASSED, FAILED = verdict("killed", Status.PASS), verdict("killed", Status.FAIL)
 
 
-def of_attempts(*names: str) -> Attempts:
-    driven: Any = tuple(SimpleNamespace(bundle=Path(name)) for name in names)
-    return Attempts("killed", driven)
+@pytest.mark.parametrize("harmless", [[UNSEEN], [STARVED], [UNSEEN, STARVED]])
+def test_after_doubts_of_the_machine_or_the_scenario_alone_the_last_try_decides(harmless: list[Doubt]) -> None:
+    result = result_with(in_doubt(*harmless), PASSED)
+    assert (result.status, result.bundle) == (Status.PASS, "killed-again")
+
+
+@pytest.mark.parametrize("doubts", [[IN_VAIN], [UNSEEN, IN_VAIN], [HUNG], [Doubt("of_another_harness", "")]])
+def test_a_doubt_of_the_release_or_of_an_unknown_cause_stands_after_a_lucky_try(doubts: list[Doubt]) -> None:
+    result = result_with(in_doubt(*doubts), PASSED)
+    assert (result.status, result.bundle) == (Status.INCONCLUSIVE, "killed")
+    assert [one.status for one in result.tries] == [Status.INCONCLUSIVE, Status.PASS]
 
 
 @pytest.mark.parametrize(
-    ("first", "status", "bundle", "error"),
-    [(Status.INCONCLUSIVE, None, "second", "we broke"), (Status.FAIL, Status.FAIL, "first", None)],
+    "verdicts", [(in_doubt(UNSEEN), FAILED), (in_doubt(IN_VAIN), FAILED), (FAILED, PASSED), (FAILED, "we broke")]
 )
-def test_an_attempt_that_could_not_be_judged_is_no_pass_and_hides_no_fail(
-    first: Status, status: Status | None, bundle: str, error: str | None
-) -> None:
-    each = BatchVerdicts(verdicts={Path("first"): verdict("killed", first)}, crashed={Path("second"): "we broke"})
-    result = result_of(of_attempts("first", "second"), each)
-    assert (result.status, result.bundle, result.error) == (status, bundle, error)
+def test_a_fail_of_any_try_stands(verdicts: tuple[Verdict | str, ...]) -> None:
+    assert result_with(*verdicts).status is Status.FAIL
 
 
-def test_the_last_attempt_decides_when_all_were_judged() -> None:
-    each = BatchVerdicts(
-        verdicts={
-            Path("first"): verdict("killed", Status.INCONCLUSIVE),
-            Path("second"): verdict("killed", Status.PASS),
-        }
-    )
-    result = result_of(of_attempts("first", "second"), each)
-    assert (result.status, result.error, result.earlier) == (Status.PASS, None, ("first",))
+@pytest.mark.parametrize("verdicts", [(in_doubt(UNSEEN), "we broke"), ("we broke", PASSED), (PASSED, "we broke")])
+def test_a_try_that_could_not_be_judged_is_no_pass(verdicts: tuple[Verdict | str, ...]) -> None:
+    result = result_with(*verdicts)
+    assert (result.status, result.error) == (None, "we broke")
+    assert result.bundle == NAMES[verdicts.index("we broke")]
 
 
 @dataclass(frozen=True)
@@ -117,7 +123,7 @@ class Lines:
 
 
 def drives(monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, list[BaseException | list[Doubt]]]) -> None:
-    """Stands in for `drive`: by scenario, what each of its attempts raises, or with which doubts it ends."""
+    """Stands in for `drive`: by scenario, what each of its tries raises, or with which doubts it ends."""
 
     def drive(task: FakeTask, cluster: str, say: Any) -> Driven:
         task.out.mkdir(parents=True)
@@ -127,7 +133,7 @@ def drives(monkeypatch: pytest.MonkeyPatch, outcomes: dict[str, list[BaseExcepti
             raise outcome
         return Driven(bundle=task.out, healthy=not outcome, doubts=tuple(outcome))
 
-    monkeypatch.setattr(attempts, "drive", drive)
+    monkeypatch.setattr(tries, "drive", drive)
 
 
 def tasks(tmp_path: Path, *names: str) -> Any:
@@ -178,7 +184,7 @@ def test_an_error_that_explains_itself_is_the_sentence_of_the_row(
     drives(monkeypatch, {"mine": [error]})
     pool = FakePool()
     (task,) = tasks(tmp_path, "mine")
-    assert attempt(task, pool, Lines()) == Attempts("mine", error=str(error), unfinished="mine")  # type: ignore[arg-type]
+    assert drive_task(task, pool, Lines()) == Tries("mine", error=str(error), unfinished="mine")  # type: ignore[arg-type]
     assert pool.retired == 1
     assert not list(tmp_path.glob("*traceback*"))
 
@@ -207,15 +213,32 @@ def test_a_cluster_that_cannot_be_stopped_does_not_end_the_gate(
 def test_a_doubtful_run_is_driven_again_and_both_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drives(monkeypatch, {"one": [[HUNG], [HUNG]]})
     (task,) = tasks(tmp_path, "one")
-    found = attempt(task, FakePool(), Lines())  # type: ignore[arg-type]
+    found = drive_task(task, FakePool(), Lines())  # type: ignore[arg-type]
     assert [driven.bundle.name for driven in found.driven] == ["one", "one-again"]
 
 
-def test_a_second_attempt_that_breaks_leaves_the_first_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_doubt_of_the_release_is_tried_again_to_see_how_often_it_occurs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drives(monkeypatch, {"one": [[IN_VAIN]]})
+    (task,) = tasks(tmp_path, "one")
+    assert len(drive_task(task, FakePool(), Lines()).driven) == 2  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("doubts", "tries_max"), [([], 2), ([HUNG], 1)])
+def test_a_run_without_doubts_or_without_a_try_left_is_driven_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, doubts: list[Doubt], tries_max: int
+) -> None:
+    drives(monkeypatch, {"one": [doubts]})
+    (found,) = drive_all(tasks(tmp_path, "one"), FakePool(), Lines(), tries_max)  # type: ignore[arg-type]
+    assert len(found.driven) == 1
+
+
+def test_a_second_try_that_breaks_leaves_the_first_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drives(monkeypatch, {"one": [[HUNG], ValueError("we broke")]})
     said = Lines()
     (task,) = tasks(tmp_path, "one")
-    found = attempt(task, FakePool(), said)  # type: ignore[arg-type]
+    found = drive_task(task, FakePool(), said)  # type: ignore[arg-type]
     assert ([driven.bundle.name for driven in found.driven], found.error) == (["one"], None)
     assert any("after a run that is judged: the harness failed: ValueError: we broke" in line for line in said.lines)
 
@@ -223,4 +246,4 @@ def test_a_second_attempt_that_breaks_leaves_the_first_one(tmp_path: Path, monke
 def test_a_negative_control_is_driven_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     drives(monkeypatch, {"one": [[HUNG]]})
     task: Any = FakeTask(tmp_path / "one", negative_control="acks=1")
-    assert len(attempt(task, FakePool(), Lines()).driven) == 1  # type: ignore[arg-type]
+    assert len(drive_task(task, FakePool(), Lines()).driven) == 1  # type: ignore[arg-type]
