@@ -15,7 +15,7 @@ from harness.evidence.gate import GateSummary, ScenarioResult, Try
 from harness.model.bound import loss_bound
 from harness.model.documents.manifest import NamedRelease
 from harness.model.documents.verdict_facts import LongestStall, ReadBack, ReadFromTier
-from harness.model.finding import ADMIN_KINDS, Finding
+from harness.model.finding import ADMIN_KINDS, NODE_KINDS, Finding
 from harness.model.plugin import active
 from harness.model.verdict import Score, Status, Verdict, overall
 from reports.terminal import Line
@@ -226,7 +226,7 @@ def excused_lines(verdict: Verdict) -> list[Line]:
 
 
 def _records(finding: Finding) -> str:
-    what = "operation" if finding.kind in ADMIN_KINDS else "record"
+    what = "operation" if finding.kind in ADMIN_KINDS else "node" if finding.kind in NODE_KINDS else "record"
     return f"1 {what}" if finding.count == 1 else f"{finding.count:,} {what}s"
 
 
@@ -250,7 +250,7 @@ def _when(finding: Finding) -> str:
         return f", during {finding.step}" if finding.step else ""
     first, last = _clock(finding.first_ns), _clock(finding.last_ns or finding.first_ns)
     span = first if first == last else f"{first} to {last}"
-    done = "asked" if finding.kind in ADMIN_KINDS else "sent"
+    done = "asked" if finding.kind in ADMIN_KINDS else "ended" if finding.kind in NODE_KINDS else "sent"
     return f", {done} {span} UTC" + (f" during {finding.step}" if finding.step else "")
 
 

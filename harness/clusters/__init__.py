@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from harness.clusters.base import Cluster, Links, UnexpectedExit, party
+from harness.clusters.base import Cluster, Links, party
 from harness.clusters.choosing import check_release, choose, only_in_containers, refuse_as_processes
 from harness.clusters.containers.broker_images import image_release
 from harness.clusters.nodes.upgrading import Releases, find_start, refuse_upgrade
@@ -27,7 +27,6 @@ __all__ = [
     "Leftover",
     "Links",
     "Releases",
-    "UnexpectedExit",
     "choose",
     "clean",
     "default_root",

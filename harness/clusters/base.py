@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Protocol
 
 from harness.kafka.release.release import Release
+from harness.model.documents.process_exit import ProcessExit
 from harness.model.link import Break, CutMode, Direction
 from harness.model.scenario.scenario import ClusterShape, FileSystem
 
@@ -16,26 +16,14 @@ FIRST_CONTROLLER = 101
 # names one (`starts_on`).
 TESTED: Final = "tested"
 START: Final = "start"
+# The end of `how_it_ended` of a process that the kernel killed for its memory.
+OUT_OF_MEMORY: Final = "out of the memory that its container may use"
 TIER: Final = "tier"  # the server of a remote tier, as a party of a link
 
 
 def party(node: int) -> str:
     """The name of a node as a party of a link: "b1" for a broker, "c101" for a controller."""
     return f"c{node}" if node >= FIRST_CONTROLLER else f"b{node}"
-
-
-@dataclass(frozen=True, slots=True)
-class UnexpectedExit:
-    """A process of the cluster that ended although the harness did not ask it to."""
-
-    name: str  # "b1", "c101", "toxiproxy"
-    status: str  # "exit code 1", "signal SIGABRT"
-    at_ns: int  # epoch nanoseconds
-    log_tail: str
-
-    def __str__(self) -> str:
-        last = self.log_tail.strip().splitlines()
-        return f"{self.name} ended by itself ({self.status}); its log ends: {last[-1] if last else 'empty'}"
 
 
 class Links(Protocol):
@@ -332,8 +320,19 @@ class Cluster(Protocol):
         """Ends `squeeze_memory`. Idempotent."""
         ...
 
-    def unexpected_exits(self) -> list[UnexpectedExit]:
-        """Processes that have ended since the start although the harness did not ask them to, oldest first."""
+    def exits(self) -> list[ProcessExit]:
+        """Processes that have ended since the start although the harness had sent them no signal to end, oldest first.
+
+        Those of `let_end` and `limit_file_size` are among them.
+        """
+        ...
+
+    def unexpected_exits(self) -> list[ProcessExit]:
+        """Those of `exits` that nobody let end."""
+        ...
+
+    def forget_exits(self) -> None:
+        """Leaves the ends that are known by now out of later answers: a run has recorded them."""
         ...
 
     def heal(self) -> None:

@@ -40,7 +40,9 @@ class DoubtName(Described):
     STEPS_MISSING = "steps_missing", "The run has fewer steps than the scenario."
     STEP_FAILED = "step_failed", "A step failed."
     NO_EFFECT = "no_effect", "Nothing proves that a fault reached the data path.", DoubtOrigin.SCENARIO
-    NODE_DIED = "node_died", "A node ended although no step ended it."
+    NODE_KILLED = "node_killed", "A node got a SIGKILL that the harness did not send.", DoubtOrigin.MACHINE
+    HELPER_ENDED = "helper_ended", "A process ended that is beside the nodes, such as toxiproxy.", DoubtOrigin.MACHINE
+    HOST_DISK_FULL = "host_disk_full", "A node ended because the disk of the machine was full.", DoubtOrigin.MACHINE
     CHECK_FAILED = "check_failed", "A check failed, and proves nothing; its name is behind a colon."
     CHECK_MISSING = "check_missing", "The run was played with a plugin, and the judge did not have a check of it."
 

@@ -93,7 +93,8 @@ MEANINGS: Final[Mapping[FactKind, Meaning]] = {
         ("nodes", "how"),
         "the processes of nodes ended at some moment between the two times",
         "`how`: `killed` (SIGKILL), `cleanly` (a controlled shutdown), `crashed` (it failed by itself, or "
-        "the kernel ended it), `power`. Excuses that a broker returns without what it knew of a deletion of"
+        "the kernel ended it), `power`. With `crashed` no end of these nodes between the two times is the finding "
+        "`crashed`. Excuses that a broker returns without what it knew of a deletion of"
         " records, unless `cleanly`. With `killed` or `cleanly` a leader must still acknowledge, and no "
         "answers of that node to share groups are lost later.",
     ),

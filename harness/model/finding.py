@@ -64,7 +64,11 @@ class Kind(FindingKind, Described):
         "hanging_transaction",
         "The last stable offset stays below the high watermark after transaction timeout and clean-up.",
     )
-    NOT_RECOVERED = "not_recovered", "Every node is running, and the ISRs do not become full or writes do not resume."
+    NOT_RECOVERED = (
+        "not_recovered",
+        "Every node that did not crash runs, and ISRs do not become full or writes do not resume.",
+    )
+    CRASHED = "crashed", "A broker or controller ended by itself, and no fault of the run ends it."
     UNAVAILABLE = (
         "unavailable",
         "A leader acknowledged nothing on a partition with enough replicas in sync, and served others meanwhile.",
@@ -130,7 +134,12 @@ def kind_of(word: str, others: Mapping[str, str] | None = None) -> FindingKind:
 
 
 # These hold in a run that did not finish, because they need something present. All others need something missing.
-PRESENCE_KINDS = frozenset({Kind.CORRUPT, Kind.DUPLICATED, Kind.REORDERED, Kind.ABORTED_READ, Kind.PHANTOM})
+PRESENCE_KINDS = frozenset(
+    {Kind.CORRUPT, Kind.DUPLICATED, Kind.REORDERED, Kind.ABORTED_READ, Kind.PHANTOM, Kind.CRASHED}
+)
+
+# These concern nodes, not records.
+NODE_KINDS = frozenset({Kind.CRASHED})
 
 # These concern admin operations, not records.
 ADMIN_KINDS = frozenset({Kind.ADMIN_LOST, Kind.ADMIN_RESURRECTED, Kind.ADMIN_PHANTOM, Kind.METADATA_DIVERGENCE})
@@ -148,9 +157,9 @@ class Finding(Record, frozen=True, kw_only=True):
     stream: Annotated[int | None, meaning("the stream, if all records are of one")] = None
     seq_first: Annotated[int | None, meaning("the first sequence number in the stream")] = None
     seq_last: Annotated[int | None, meaning("the last sequence number in the stream")] = None
-    count: Annotated[int, meaning("how many records or operations")] = 1
-    first_ns: Annotated[int | None, meaning("the first send of the records")] = None
-    last_ns: Annotated[int | None, meaning("the last send of the records")] = None
+    count: Annotated[int, meaning("how many records, operations or nodes")] = 1
+    first_ns: Annotated[int | None, meaning("the first send of the records; or when a node ended")] = None
+    last_ns: Annotated[int | None, meaning("the last send of the records; or when a node ended")] = None
     step: Annotated[str | None, meaning("the step during which they were acked")] = None
     reader: Annotated[str | None, meaning("the readers, replicas or processors that show it")] = None
     detail: Annotated[str, meaning("the observation, in one sentence")] = ""

@@ -25,6 +25,7 @@ from harness.model.contract.internal_topics import internal_topics
 from harness.model.documents.cluster import ClusterReports, ShareGroupOffset, Snapshot
 from harness.model.documents.contract import Contract
 from harness.model.documents.manifest import Origin
+from harness.model.documents.process_exit import ProcessExit
 from harness.model.documents.reads import Read
 from harness.model.documents.run import Floors, Listener, Recovered, Run, Settled, Windows
 from harness.model.documents.steps import Steps
@@ -104,12 +105,13 @@ def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
         record.doubt(DoubtName.HARNESS_FAILED, str(broken), broken.origin)
     finally:
         bundle.close()
+    record.note_exits()
     record.write(finished=record.finished)
     broker_state.save_logs(cluster, bundle)
     bundle.seal(structs.replace(task.origin, scenario=task.scenario.name, seed=task.seed))
     return Driven(
         bundle=task.out,
-        healthy=record.finished and not record.doubts,
+        healthy=record.finished and not record.doubts and not record.died,
         doubts=tuple(record.doubts),
     )
 
@@ -136,6 +138,8 @@ class _Record:
         self.share_groups: list[ShareGroupOffset] = []
         self.access = Access(cluster.client_settings())
         self.listeners: list[Listener] = []  # results of tls_probe
+        self.exits: tuple[ProcessExit, ...] = ()
+        self.died = False  # a process ended although no fault let it end
 
     def doubt(self, name: DoubtName, text: str, origin: DoubtOrigin | None = None) -> None:
         self.doubts.append(Doubt(name, text, origin))
@@ -144,6 +148,20 @@ class _Record:
         """Adds a doubt where segments are missing in the remote tier: reads from the tier were not exercised."""
         if not settled.ok:
             self.doubt(DoubtName.TIER_UNFILLED, settled.last_seen)
+
+    def note_exits(self) -> None:
+        """Takes the ends of processes that nobody ended, also when the run broke off. Those by the machine are doubts.
+
+        A node that ended by itself is no doubt but a finding, unless a fact covers it, which the judge decides.
+        """
+        try:
+            self.exits, unexpected = tuple(self.cluster.exits()), self.cluster.unexpected_exits()
+        except HarnessFailure as broken:
+            self.doubt(DoubtName.HARNESS_FAILED, str(broken), broken.origin)
+            return
+        self.died = bool(unexpected)
+        self.doubts.extend(doubt for one in unexpected if (doubt := one.machine_doubt))
+        self.cluster.forget_exits()
 
     def windows(self) -> Windows:
         return windows_of(self.started_ns, self.ended_ns or now_ns(), self.steps)
@@ -174,6 +192,7 @@ class _Record:
             recovered=self.recovered,
             transactions_settled=self.transactions_settled,
             secured=secured,
+            exits=self.exits,
             load=self.load or {},
             run=self.task.run,
         )
@@ -368,8 +387,6 @@ def _read_the_rest(
     )
     bundle.document("cluster.json", reported)
     _write_history(record, admin)
-    for died in cluster.unexpected_exits():
-        record.doubt(DoubtName.NODE_DIED, str(died))
 
 
 def _write_history(record: _Record, admin: AdminView) -> None:

@@ -45,7 +45,7 @@ FACTS: Final[Mapping[str, Declares]] = {
     "disk_read_only": (Declared(K.DISK_FAILED), _CRASHED, *_LOST),
     "disk_slow": (Declared(K.DISK_SLOW),),
     "disk_stalled": (Declared(K.DISK_SLOW), _CRASHED),
-    "downgrade_refused": (Declared(K.STOPPED, how=Stop.CLEANLY), _KILLED, Declared(K.DOWNGRADE_TRIED)),
+    "downgrade_refused": (Declared(K.STOPPED, how=Stop.CLEANLY), _KILLED, _CRASHED, Declared(K.DOWNGRADE_TRIED)),
     "elect_preferred": (Declared(K.LEADERS_MOVED),),
     "elect_unclean": (Declared(K.LEADERS_MOVED),),
     "end_transaction": (Declared(K.TRANSACTION_ENDED),),

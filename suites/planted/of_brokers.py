@@ -10,7 +10,7 @@ from harness.model.finding import Kind
 from harness.model.pending import Pending
 from suites.planted.copies import Copy, Original, Row
 from suites.planted.expected import Broken, Expected, Record, doubtful, fails, of, passes
-from suites.planted.plants import AFTER_HEALING, COMMITTED, last_partition, middle, plant, records
+from suites.planted.plants import AFTER_HEALING, COMMITTED, exited, last_partition, middle, plant, records
 
 RETENTION_BYTES: Final = 1_048_576  # of the topic `sized`, in planted.toml
 
@@ -302,6 +302,16 @@ def near_not_recovered_with_a_node_down(copy: Copy) -> Expected:
     """A node was down, so recovery was not required: a doubt."""
     _recovered(copy, False, "broker 2 is not running", Pending.NODES_DOWN)
     return doubtful("not_back")
+
+
+@plant
+def not_recovered_with_a_crashed_node_down(copy: Copy) -> Expected:
+    """The node is down because it crashed, which excuses nothing."""
+    _recovered(copy, False, "broker 2 is not running", Pending.NODES_DOWN)
+    with copy.document("run") as run:
+        run["exits"] = [exited(run["ended_ns"])]
+    broken = [(kind.value, None, None, None) for kind in (Kind.CRASHED, Kind.NOT_RECOVERED)]
+    return fails(broken, by_documents=True)
 
 
 @plant

@@ -187,3 +187,10 @@ def _append_batch(copy: Copy, record: Record, offset: int, epoch_higher_by: int)
             "leader_epoch": on_disk[-1]["leader_epoch"],
         }
         copy.add("batches", [like | again | epochs])
+
+
+def exited(at_ns: int, node: int = 2) -> dict[str, Any]:
+    """The end of a node by itself, as run.json has it."""
+    name = f"c{node}" if node > 100 else f"b{node}"
+    error = "java.lang.IllegalStateException: log end offset 7 is below the recovery point 9"
+    return {"name": name, "node": node, "at_ns": at_ns, "code": 1, "signal": None, "error": error, "log": [error]}

@@ -231,8 +231,8 @@ def _state_of(container: Container) -> ProcessState:
     if state["Running"]:
         return ProcessState(state["Pid"], None, None)
     code = state["ExitCode"]
-    why = ", out of the memory that its container may use" if state.get("OOMKilled") else ""
-    return ProcessState(state["Pid"], -9 if code == _KILLED else code, _epoch_ns(state["FinishedAt"]), why)
+    ended_ns, out_of_memory = _epoch_ns(state["FinishedAt"]), bool(state.get("OOMKilled"))
+    return ProcessState(state["Pid"], -9 if code == _KILLED else code, ended_ns, out_of_memory)
 
 
 def _epoch_ns(text: str) -> int | None:

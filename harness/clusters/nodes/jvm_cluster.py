@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from harness.clusters.base import START, TESTED, Disks, Links, TierServer, UnexpectedExit, party
+from harness.clusters.base import START, TESTED, Disks, Links, TierServer, party
 from harness.clusters.disks.loop_devices import OwnDisks
 from harness.clusters.network.address_plan import Plan
 from harness.clusters.network.links import ToxiproxyLinks
 from harness.clusters.network.toxiproxy import ToxiproxyClient
 from harness.clusters.nodes import clocks
+from harness.clusters.nodes.exits import Exits
 from harness.clusters.nodes.node_files import LogWatch, NodeFiles, Site, configure, last_error, last_line, tail
 from harness.clusters.nodes.s3_server import S3_SERVER, s3_log
 from harness.clusters.nodes.storage_format import identity_of, reformat
@@ -23,6 +24,7 @@ from harness.clusters.nodes.tier_folder import store_of
 from harness.clusters.processes.runner import Memory, ProcessState, Runner
 from harness.clusters.state import RunState, remove_directory
 from harness.kafka.release.release import Release
+from harness.model.documents.process_exit import ProcessExit
 from harness.model.errors import HarnessFailure, MachineFailure
 from harness.model.scenario.scenario import ClusterShape
 from harness.model.scratch import writing_below
@@ -71,8 +73,11 @@ class JvmCluster:
         self._nodes = dict(nodes)
         self._runs = dict.fromkeys(nodes, START if START in sites else TESTED)
         self._watches: dict[int, LogWatch] = {}
-        self._asked: set[int] = set()  # nodes that the harness has asked to end since their last start
-        self._exits: dict[tuple[str, int], UnexpectedExit] = {}  # by name and pid
+        self._exits = Exits(
+            {party(node): files for node, files in self._nodes.items()},
+            {TOXIPROXY: _proxy_log(self.directory), S3_SERVER: s3_log(self.directory)},
+            own_disks=resources.disks is not None,
+        )
         self._stopped = False
 
     # --- addresses ---
@@ -101,14 +106,12 @@ class JvmCluster:
 
     def kill(self, *nodes: int) -> None:
         """See `base.Cluster`."""
-        self._asked.update(nodes)
-        self._signal(nodes, signal.SIGKILL)
+        self._end(nodes, signal.SIGKILL)
         self._wait_gone(nodes, _GONE_S, "end after SIGKILL")
 
     def terminate(self, node: int, deadline_s: float = 30) -> None:
         """See `base.Cluster`."""
-        self._asked.add(node)
-        self._signal([node], signal.SIGTERM)
+        self._end([node], signal.SIGTERM)
         self._wait_gone([node], deadline_s, "shut down after SIGTERM")
 
     def pause(self, *nodes: int) -> None:
@@ -123,14 +126,14 @@ class JvmCluster:
 
     def start(self, *nodes: int) -> None:
         """See `base.Cluster`."""
-        self.unexpected_exits()  # to be remembered before the new process replaces the old one
         states = self._runner.status()
+        self._exits.note(states)  # before the new process replaces the old one
         for node in nodes:
             name, files = party(node), self._nodes[node]
             if name in states and states[name].alive:
                 continue
             self._watches[node] = LogWatch(files.server_log)
-            self._asked.discard(node)
+            self._exits.begun(name)
             self._runner.start(
                 name,
                 files.command.argv,
@@ -172,22 +175,20 @@ class JvmCluster:
             interval_s=0.1,
         )
 
-    def unexpected_exits(self) -> list[UnexpectedExit]:
+    def exits(self) -> list[ProcessExit]:
         """See `base.Cluster`."""
         if not self._stopped:
-            names = {party(node) for node in self._nodes if node not in self._asked} | {TOXIPROXY, S3_SERVER}
-            for name, process in self._runner.status().items():
-                if not process.alive and name in names:
-                    self._remember_exit(name, process)
-        return sorted(self._exits.values(), key=lambda exit_: exit_.at_ns)
+            self._exits.note(self._runner.status())
+        return self._exits.known()
 
-    def _remember_exit(self, name: str, process: ProcessState) -> None:
-        log = s3_log(self.directory) if name == S3_SERVER else proxy_log(self.directory)
-        for node, files in self._nodes.items():
-            if party(node) == name:
-                log = files.server_log if files.server_log.exists() else files.console
-        found = UnexpectedExit(name, process.status, process.ended_ns or time.time_ns(), tail(log))
-        self._exits.setdefault((name, process.pid), found)
+    def unexpected_exits(self) -> list[ProcessExit]:
+        """See `base.Cluster`."""
+        self.exits()
+        return self._exits.known(unexpected=True)
+
+    def forget_exits(self) -> None:
+        """See `base.Cluster`."""
+        self._exits.forget()
 
     # --- files ---
 
@@ -235,9 +236,7 @@ class JvmCluster:
         process = self._process(node)
         if not process.alive:
             return
-        if size_bytes is None:
-            self._asked.discard(node)
-        else:
+        if size_bytes is not None:
             self.let_end(node)
         try:
             _, hard = resource.prlimit(process.pid, resource.RLIMIT_FSIZE)
@@ -249,7 +248,7 @@ class JvmCluster:
 
     def let_end(self, node: int) -> None:
         """See `base.Cluster`."""
-        self._asked.add(node)
+        self._exits.let_end(party(node))
 
     def how_it_ended(self, node: int) -> str:
         """See `base.Cluster`."""
@@ -288,7 +287,7 @@ class JvmCluster:
         """See `base.Cluster`."""
         if self._stopped:
             return
-        self.unexpected_exits()
+        self.exits()
         self._stopped = True
         self._runner.stop()
         if self.shape.clock:
@@ -350,6 +349,10 @@ class JvmCluster:
     def _process(self, node: int) -> ProcessState:
         return self._runner.status()[party(node)]
 
+    def _end(self, nodes: Sequence[int], number: signal.Signals) -> None:
+        """Sends a signal that ends nodes. One that has ended by itself before that is none of those which it ended."""
+        self._exits.sent(self._runner.signal([party(node) for node in nodes], number))
+
     def _signal(self, nodes: Sequence[int], number: signal.Signals) -> None:
         self._runner.signal([party(node) for node in nodes], number)
 
@@ -390,9 +393,13 @@ class JvmCluster:
 
 def proxy_log(run: Path) -> Path:
     """The log of a run's toxiproxy; makes its folder."""
-    folder = run / TOXIPROXY
-    folder.mkdir(exist_ok=True)
-    return folder / f"{TOXIPROXY}.log"
+    log = _proxy_log(run)
+    log.parent.mkdir(exist_ok=True)
+    return log
+
+
+def _proxy_log(run: Path) -> Path:
+    return run / TOXIPROXY / f"{TOXIPROXY}.log"
 
 
 def _stopped(pid: int) -> bool:

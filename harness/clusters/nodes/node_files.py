@@ -179,11 +179,15 @@ class LogWatch:
         return self._seen
 
 
-def tail(path: Path, lines: int = 20, reach_bytes: int = 16384) -> str:
-    """The last lines of a log, from at most its last `reach_bytes`; empty if it does not exist."""
+def tail(path: Path, lines: int = 20, reach_bytes: int = 16384, since_bytes: int = 0) -> str:
+    """The last lines of a log, from at most its last `reach_bytes`, and behind its first `since_bytes`.
+
+    Empty if the log does not exist. One that has become shorter since is a new one.
+    """
     try:
         with path.open("rb") as log:
-            log.seek(max(0, path.stat().st_size - reach_bytes))
+            size = path.stat().st_size
+            log.seek(max(0, size - reach_bytes, since_bytes if since_bytes <= size else 0))
             return "\n".join(log.read().decode("utf-8", "replace").splitlines()[-lines:])
     except FileNotFoundError:
         return ""

@@ -8,18 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from harness.clusters.base import OUT_OF_MEMORY
+
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
     """The state of one process. `returncode` is negative for a signal, and None while the process lives.
 
-    `why` is appended to the status: details that the runner knows.
+    out_of_memory: the runner knows that it reached the limit of its memory.
     """
 
     pid: int
     returncode: int | None
     ended_ns: int | None
-    why: str = ""
+    out_of_memory: bool = False
 
     @property
     def alive(self) -> bool:
@@ -30,8 +32,12 @@ class ProcessState:
         if self.returncode is None:
             return "running"
         if self.returncode < 0:
-            return f"signal {signal.Signals(-self.returncode).name}{self.why}"
-        return f"exit code {self.returncode}{self.why}"
+            return f"signal {signal.Signals(-self.returncode).name}{self._memory}"
+        return f"exit code {self.returncode}{self._memory}"
+
+    @property
+    def _memory(self) -> str:
+        return f", {OUT_OF_MEMORY}" if self.out_of_memory else ""
 
 
 class Memory(Protocol):

@@ -63,6 +63,13 @@ class DiskFailed(Fault):
     node: OneBrokerExpr
     log_dir: Annotated[int, Range(1, LOG_DIRS_MAX)] = 1
 
+    def declared(self) -> Declares:
+        """A broker must not end by itself when it loses another log directory than the first. Healing kills it."""
+        if self.log_dir == 1:
+            return self.facts
+        by_itself, killed = Declared(FactKind.STOPPED, how=Stop.CRASHED), Declared(FactKind.STOPPED, how=Stop.KILLED)
+        return tuple(killed if fact == by_itself else fact for fact in self.facts)
+
     def validate(self, plan: StepValidation) -> None:
         require_own_disks(plan, self.do)
         there = plan.scenario.shape.log_dirs

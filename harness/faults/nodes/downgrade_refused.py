@@ -39,6 +39,7 @@ class DowngradeRefused(Action):
     facts: ClassVar[Declares] = (
         Declared(FactKind.STOPPED, how=Stop.CLEANLY),
         Declared(FactKind.STOPPED, how=Stop.KILLED),
+        Declared(FactKind.STOPPED, how=Stop.CRASHED),
         Declared(FactKind.DOWNGRADE_TRIED),
     )
     summary: ClassVar[str] = (

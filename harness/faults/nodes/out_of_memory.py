@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
+from harness.clusters.base import OUT_OF_MEMORY
 from harness.faults.disks.common import LogSince, only_node
 from harness.faults.nodes import process
 from harness.faults.nodes.process import absence_proof, injection, restart
@@ -21,8 +22,6 @@ from harness.model.facts import FactKind, Stop
 
 # With -XX:+ExitOnOutOfMemoryError the JVM prints this and ends with code 3.
 ENDED: Final = r"Terminating due to java\.lang\.OutOfMemoryError"
-# The words of `how_it_ended` for a process that the kernel killed for its memory.
-KILLED: Final = "out of the memory that its container may take"
 DEADLINE_S: Final = 30.0
 
 
@@ -104,4 +103,4 @@ class OomKilled(OutOfMemory):
             context.cluster.release_memory(node)
 
     def _of_memory(self, how: str, since: LogSince) -> str | None:  # noqa: ARG002 - the kernel gives the JVM no time to log
-        return "was killed by the kernel for the memory of its container" if KILLED in how else None
+        return "was killed by the kernel for the memory of its container" if OUT_OF_MEMORY in how else None

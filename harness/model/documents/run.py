@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from harness.model.documents.contract import Contract
+from harness.model.documents.process_exit import ProcessExit
 from harness.model.documents.record import Record, meaning
 from harness.model.pending import Pending
 from harness.model.verdict import Doubt
@@ -132,6 +133,13 @@ class Run(Record, frozen=True, kw_only=True):
     secured: Annotated[
         Secured | None,
         meaning("proof that all records used TLS; needed if `shape` in scenario.json has `secure` (true)"),
+    ] = None
+    exits: Annotated[
+        tuple[ProcessExit, ...] | None,
+        meaning(
+            "processes that ended by themselves, in the order of time. A node's end is the finding `crashed`, unless a "
+            "fact `stopped` with `how` = `crashed` has its id and its time. Null or absent: not known"
+        ),
     ] = None
     load: Annotated[object, meaning("figures of the load; not judged")] = None
     run: Annotated[int | None, meaning("the number in the payloads of its records; not judged")] = None

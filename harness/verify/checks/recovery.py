@@ -10,6 +10,7 @@ from harness.model.finding import Finding, Kind
 from harness.model.pending import Pending
 from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
+from harness.verify.checks.crashed import crashes
 from harness.verify.checks.unavailable import OF_CLIENTS
 from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
@@ -32,10 +33,11 @@ def _settled(case: Case) -> bool | None:
 
 def _excusable(case: Case) -> bool:
     """Whether something else may have kept the cluster from recovering: a node that is not running, a client that died,
-    or what the evidence does not say."""
+    or what the evidence does not say. A node that crashed is no excuse."""
     pending = case.run.recovered.pending if case.run.recovered else None
     clients = any(doubt.name in OF_CLIENTS for doubt in case.run.doubts or ())
-    return pending in (None, Pending.NODES_DOWN) or (pending == Pending.NO_ACKS and clients)
+    down = pending is Pending.NODES_DOWN and not crashes(case)
+    return pending is None or down or (pending is Pending.NO_ACKS and clients)
 
 
 def _hanging(case: Case) -> Iterator[Finding]:
@@ -68,9 +70,16 @@ def _not_recovered(case: Case) -> Iterator[Finding]:
     if recovered and recovered.ok is False and not _excusable(case):
         yield Finding(
             kind=Kind.NOT_RECOVERED,
-            detail=f"every node is running, and the cluster did not recover: {recovered.last_seen}",
+            detail=f"{_who_runs(case)}, and the cluster did not recover: {recovered.last_seen}",
             contract=promise(Kind.NOT_RECOVERED, None, None, case.contract),
         )
+
+
+def _who_runs(case: Case) -> str:
+    pending = case.run.recovered.pending if case.run.recovered else None
+    if pending is not Pending.NODES_DOWN:
+        return "every node is running"
+    return f"{' and '.join(sorted({one.name for one in crashes(case)}))} crashed in the run"
 
 
 def _unknown(case: Case) -> Iterator[Doubt]:
@@ -97,7 +106,7 @@ CHECK: Final = Check(
             promise="a transaction ends within transaction.timeout.ms and the coordinator's clean-up (KIP-98)"
         ),
         Kind.NOT_RECOVERED: Introduced(
-            promise="when every node is running again, ISRs become full and writes are acknowledged"
+            promise="when every node that did not crash runs again, ISRs become full and writes are acknowledged"
         ),
     },
     adds=_after_healing,
@@ -108,5 +117,6 @@ CHECK: Final = Check(
         "not_recovered",
         "near_not_recovered_slowly",
         "near_not_recovered_with_a_node_down",
+        "not_recovered_with_a_crashed_node_down",
     ),
 )

@@ -218,7 +218,7 @@ def test_an_unexpected_exit_is_noticed(tmp_path: Path, backend: str) -> None:
         psutil.Process(cluster.pid(1)).kill()
         found = wait_for(cluster.unexpected_exits, until=bool, deadline_s=10, what="the end to be noticed")
         assert [(exit_.name, exit_.status) for exit_ in found] == [("b1", "signal SIGKILL")]
-        assert found[0].log_tail
+        assert found[0].log
         cluster.heal()
         cluster.wait_started(1, 60)
         psutil.Process(cluster._runner.status()[TOXIPROXY].pid).kill()

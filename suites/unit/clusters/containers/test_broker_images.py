@@ -241,7 +241,7 @@ def test_a_limit_that_the_engine_would_not_enforce_is_refused(
 
 
 def test_the_status_of_a_broker_says_that_it_ran_out_of_memory() -> None:
-    killed = ProcessState(1, -9, 0, ", out of the memory that its container may use")
+    killed = ProcessState(1, -9, 0, out_of_memory=True)
     assert killed.status == "signal SIGKILL, out of the memory that its container may use"
 
 

@@ -21,6 +21,7 @@ from harness.faults.steps.step import EffectProof, Injection
 from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind, Stop
 from harness.model.scenario.scenario import ClusterShape, Producer, Reader, Scenario, Step, Topic
 from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
@@ -306,6 +307,12 @@ def test_a_slow_disk_that_stalls_acks_proves_the_effect(
 
 
 # --- at load ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("log_dir", "ends"), [(1, {Stop.CRASHED}), (2, {Stop.KILLED})])
+def test_a_broker_ends_by_itself_only_with_its_first_log_directory(log_dir: int, ends: set[Stop]) -> None:
+    kind = build_step(Step(do="disk_failed", name="dead", args={"node": "broker(1)", "log_dir": log_dir}))
+    assert {fact.how for fact in kind.declared() if fact.kind is FactKind.STOPPED} == ends
 
 
 def foreseen(step: Step, earlier: dict[str, Step] | None = None, group: str | None = None, **shape: Any) -> None:

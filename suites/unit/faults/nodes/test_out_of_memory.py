@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import struct
 from dataclasses import dataclass, field
@@ -13,6 +14,7 @@ import pytest
 
 from harness.clusters.choosing import CAPABILITIES
 from harness.clusters.containers.container_runner import _own_bytes
+from harness.clusters.processes.runner import ProcessState
 from harness.faults.nodes import out_of_memory
 from harness.faults.nodes.out_of_memory import OomKilled, OutOfMemory
 from harness.faults.steps import effect
@@ -24,7 +26,7 @@ from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
 
 OF_HEAP = "Terminating due to java.lang.OutOfMemoryError: Java heap space\n"
-OF_LIMIT = "signal SIGKILL, out of the memory that its container may take"
+OF_LIMIT = ProcessState(1, -signal.SIGKILL, 1, out_of_memory=True).status  # as a cluster says it
 
 
 @dataclass
