@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from harness.evidence import Bundle
 from harness.evidence.verdicts import write_verdict
@@ -21,7 +22,13 @@ from harness.model.verdict import Verdict
 from harness.verify.conclude import conclude
 from harness.verify.engine.case import Case, case_of, lacking
 from harness.verify.engine.counts import Counts, counts
-from harness.verify.engine.deduplicate import deduplicate, once_for_all_readers, reclassify_aborted, with_sends
+from harness.verify.engine.deduplicate import (
+    deduplicate,
+    once_for_all_readers,
+    reclassify_aborted,
+    unpermitted,
+    with_sends,
+)
 from harness.verify.engine.findings_table import write_records
 from harness.verify.engine.inputs import Inputs, side_by_side
 from harness.verify.engine.kept import kept
@@ -30,7 +37,7 @@ from harness.verify.engine.prepared import Prepared, prepare
 from harness.verify.engine.rows import NOT_FINDINGS, in_form, union
 from harness.verify.engine.runs import RecordRange, collected, runs_of
 from harness.verify.engine.session import java_runs, open_session
-from harness.verify.engine.tables import Frames, read_tables
+from harness.verify.engine.tables import BUNDLE, Frames, read_tables
 from harness.verify.excuses.client_faults import attributed
 from harness.verify.excusing import excused
 from harness.verify.promise import declared
@@ -200,8 +207,40 @@ def _deduplicated(
         return rows, _of_known_kinds(collected(runs_of(rows)), failed)
     except Exception as error:  # the checks succeeded, so the combination failed
         log.exception("the findings could not be put together")
-        failed["deduplicate"] = f"the findings could not be put together: {in_one_line(error)}"
-        return None, []
+        failed["deduplicate"] = f"the findings could not be put together, so some stand twice: {in_one_line(error)}"
+        return _each_by_itself(of_check, given, failed)
+
+
+def _each_by_itself(
+    of_check: dict[str, DataFrame], given: Prepared, failed: dict[str, str]
+) -> tuple[DataFrame | None, list[RecordRange]]:
+    """The rows of each check about each bundle as they stand, also those that another row makes redundant: what was
+    found must not be lost because it could not be put together."""
+    standing: list[DataFrame] = []
+    runs: list[RecordRange] = []
+    for name, rows in of_check.items():
+        for number in sorted(row[BUNDLE] for row in rows.select(BUNDLE).distinct().collect()):
+            try:
+                mine, ranges = _standing(rows.where(F.col(BUNDLE) == number), given, failed)
+            except Exception as error:  # after any error here the rows of the others are still valid
+                log.exception("the findings of %s could not be read", name)
+                failed[name] = f"its findings could not be read: {in_one_line(error)}"
+                continue
+            standing.append(mine)
+            runs += ranges
+    return union(standing) if standing else None, _of_known_kinds(runs, failed)
+
+
+def _standing(rows: DataFrame, given: Prepared, failed: dict[str, str]) -> tuple[DataFrame, list[RecordRange]]:
+    """Rows with their sends and what permits them. If even that fails, nothing is known to permit them, so they
+    condemn, as those of an excuse that fails do."""
+    try:
+        whole = kept(_permitted(rows, given, failed))
+        return whole, collected(runs_of(whole))
+    except Exception:
+        log.exception("what permits findings could not be read")
+        bare = kept(unpermitted(rows))
+        return bare, collected(runs_of(bare))
 
 
 def _of_known_kinds(runs: list[RecordRange], failed: dict[str, str]) -> list[RecordRange]:
@@ -215,6 +254,10 @@ def _of_known_kinds(runs: list[RecordRange], failed: dict[str, str]) -> list[Rec
 def deduplicated_rows(rows: DataFrame, given: Prepared, failed: dict[str, str]) -> DataFrame:
     """Rows of all checks as the verdict reports them: joined with their sends, excused or not, each defect once. An
     excuse that fails is noted in `failed`."""
+    return kept(once_for_all_readers(deduplicate(kept(_permitted(rows, given, failed)))))
+
+
+def _permitted(rows: DataFrame, given: Prepared, failed: dict[str, str]) -> DataFrame:
+    """Rows joined with their sends, excused or not, and explained or not."""
     named = kept(reclassify_aborted(with_sends(kept(rows), given)))
-    reported = kept(attributed(excused(named, given, failed), given))
-    return kept(once_for_all_readers(deduplicate(reported)))
+    return attributed(excused(named, given, failed), given)

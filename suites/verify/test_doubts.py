@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from harness.faults.steps import step_runner
 from harness.model.doubt_names import DoubtOrigin
+from harness.model.finding import Kind
 from harness.model.history.changes import Problem, ProblemKind
 from harness.model.verdict import Status, Verdict
 from harness.verify.engine import inputs
@@ -356,6 +357,48 @@ def test_a_failing_input_is_a_doubt_for_each_check_that_needs_it(
     assert [f.kind.value for f in verdict.findings if f.condemns] == ["lost"]
     needy = ["conflicting", "replica_divergence", "skipped_read", "vanished"]
     assert [doubt.name for doubt in verdict.doubts] == [f"check_failed:{name}" for name in needy]
+
+
+def broken(*_: object) -> Any:
+    raise KeyError("no such column")
+
+
+@pytest.mark.parametrize("part", ["deduplicate", "runs_of", "excused"])
+def test_what_was_found_stands_if_it_cannot_be_put_together(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    """A loss stays a FAIL, and a history without a defect only gets the doubt."""
+    original = getattr(judging, part)
+    calls: list[object] = []
+
+    def broken_at_first(*given: Any) -> Any:
+        """Ranges of rows are needed again: there only the first call fails."""
+        calls.append(given)
+        return original(*given) if part == "runs_of" and len(calls) > 1 else broken()
+
+    monkeypatch.setattr(judging, part, broken_at_first)
+    lossy, sound = History("AAA").build(), History("AAA").build()
+    lossy.drop("observations", kind="drain", offset=1)
+    (bad, good) = verdicts(spark, [lossy, sound])
+    found = [f for f in bad.findings if f.condemns and f.kind is Kind.LOST]
+    assert [(f.topic, f.partition, f.offset_first, f.count) for f in found] == [("t", 0, 1, 1)]
+    assert bad.status is Status.FAIL
+    assert (good.status, good.findings) == (Status.INCONCLUSIVE, ())
+    for verdict in (bad, good):
+        assert [doubt.name for doubt in verdict.doubts] == ["check_failed:deduplicate"]
+
+
+def test_what_the_contract_permits_stays_permitted_if_findings_cannot_be_deduplicated(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judging, "deduplicate", broken)
+    skipped = History("AAAA").build().drop("observations", reader="grouped", offset=2)
+    skipped.run["contract"]["readers"] = {"grouped": {"reader": "grouped", "group": "g", "at_most_once": True}}
+    skipped.event("reader_died", group="g", from_offset=2, before_offset=3, at_ns=START_NS + 10**9)
+    (verdict,) = verdicts(spark, [skipped])
+    assert [f.kind for f in verdict.findings if not f.condemns]
+    assert [f for f in verdict.findings if f.condemns] == []
+    assert verdict.status is Status.INCONCLUSIVE
 
 
 def test_an_interrupt_cancels_waiting_queries(spark: SparkSession) -> None:

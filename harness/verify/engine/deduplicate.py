@@ -13,11 +13,25 @@ from harness.model.outcome import TxnOutcome
 from harness.verify.checks.aborted_read import AbortedRead
 from harness.verify.engine.kept import narrowed
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.rows import NOT_FINDINGS, Reason
+from harness.verify.engine.rows import NOT_FINDINGS, Reason, word_of
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
+from harness.verify.excuse import REFERENCE
 from harness.verify.promise import declared
 
 _READERS_NAMED: Final = 3
+# The columns that rows of checks get before they are deduplicated.
+_LATER: Final = {
+    "outcome": "string",
+    "txn": "string",
+    "txn_id": "bigint",
+    "key_hash": "bigint",
+    "called_ns": "bigint",
+    "returned_ns": "bigint",
+    "producer": "string",
+    "excused_by": "string",
+    "excuse": REFERENCE,
+    "explained_by": "string",
+}
 
 
 def with_sends(rows: DataFrame, given: Prepared) -> DataFrame:
@@ -44,6 +58,14 @@ def reclassify_aborted(rows: DataFrame) -> DataFrame:
             "reason": F.when(aborted, F.lit(AbortedRead.READER)).otherwise(F.coalesce(other, "reason")),
         }
     )
+
+
+def unpermitted(rows: DataFrame) -> DataFrame:
+    """Rows of checks in the form of `with_sends` and the excuses, with nothing known beside them. Without rows that
+    would become doubts or notes."""
+    doubtful = [reason.value for check in declared().values() for reason in check.no_findings]
+    nothing = {name: F.lit(None).cast(kind) for name, kind in _LATER.items()}
+    return rows.where(F.col("kind").isin(*NOT_FINDINGS) | ~word_of().isin(*doubtful)).withColumns(nothing)
 
 
 def deduplicate(rows: DataFrame) -> DataFrame:
