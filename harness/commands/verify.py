@@ -97,7 +97,10 @@ def judge_again(evidence: Path, master: str | None, progress: Progress) -> Judge
         (verdict,) = judge_bundles([_open(evidence)], master, progress)
         each = BatchVerdicts(verdicts={evidence: verdict})
         return Judged(summary=_summary(evidence, each), each=each, single=True)
-    bundles, refused = _opened(bundles_in(evidence))
+    found = bundles_in(evidence)
+    links = [path for path in found if path.is_symlink()]
+    bundles, refused = _opened([path for path in found if path not in links])
+    refused |= {path: f"{path} is a link to evidence elsewhere; give that folder, or put a copy here" for path in links}
     refused |= _lost(evidence)
     if not bundles and len(refused) == 1:
         raise BadEvidence(next(iter(refused.values())))

@@ -8,7 +8,7 @@ from typing import Final
 import pyarrow as pa
 
 from harness.evidence.columns import arrow_schema, base_type, columns_of
-from harness.evidence.documents import is_there, with_rights
+from harness.evidence.documents import SOURCE_AGAIN, is_there, with_rights
 from harness.evidence.history import history_in
 from harness.evidence.judged_documents import Documents, documents_of
 from harness.evidence.layout import check_tables, ignored, kind_of
@@ -70,6 +70,7 @@ class Bundle:
         # Evidence that was sealed by hand may lack its version, because the seal has one. Without a seal only run.json
         # has it.
         documents = documents_of(path, version_needed=not sealed and not _by_hand(path))
+        _check_scenario(path, manifest, documents)
         if not sealed and (documents.run.finished or _by_hand(path)):
             raise _never_sealed(path)
         check_tables(path)
@@ -81,6 +82,16 @@ class Bundle:
     def table_files(self, name: str) -> list[Path]:
         """The parts of a table, in order; none if it has no row."""
         return _parts(self.path, name)
+
+
+def _check_scenario(path: Path, manifest: Manifest, documents: Documents) -> None:
+    """BadEvidence if the seal is of another scenario than the evidence."""
+    played = documents.scenario.name
+    if played and manifest.scenario and played != manifest.scenario:
+        raise BadEvidence(
+            f"{path} is of the scenario {played!r} by scenario.json, and of {manifest.scenario!r} by {MANIFEST}; "
+            f"{SOURCE_AGAIN}"
+        )
 
 
 def _refuse_foreign(path: Path, allow_unfinished: bool) -> None:

@@ -37,6 +37,11 @@ def write_json(path: Path, content: object) -> None:
         raise
 
 
+def canonical(content: object) -> bytes:
+    """The content of a document in the one form of which a digest is taken: keys in order, no spaces, ASCII."""
+    return json.dumps(content, default=_json_default, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
 def plain(record: Record) -> dict[str, object]:
     """A record in plain JSON types."""
     fields: dict[str, object] = json.loads(json.dumps(record, default=_json_default))

@@ -223,9 +223,21 @@ def _contradiction(results: Sequence[ScenarioResult]) -> str | None:
         return f"names the bundle {outside[0]!r}, which is no folder beside it"
     if twice := [name for name in bundles if bundles.count(name) > 1]:
         return f"names the bundle {twice[0]} twice"
+    names = [result.name for result in results]
+    if again := [name for name in names if names.count(name) > 1]:
+        return f"has two results of the scenario {again[0]}"
+    if at_odds := [result.name for result in results if not _agrees(result)]:
+        return f"has a result of {at_odds[0]} that does not follow from its tries"
     if bare := [result.name for result in results if result.status is not None and result.bundle is None]:
         return f"has a verdict on {bare[0]} without a bundle"
     return None
+
+
+def _agrees(result: ScenarioResult) -> bool:
+    if not result.tries:
+        return True
+    follows = decided(result.name, result.tries)
+    return (follows.status, follows.bundle) == (result.status, result.bundle)
 
 
 def backends_and_duration(backends: Sequence[str], took_s: float | None) -> str:
@@ -264,26 +276,49 @@ def rejudged(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> GateSumma
     a bundle of another scenario than the summary says.
     """
     named = {name for r in summary.results for name in r.bundles}
-    results = [_rejudged(r, verdicts) for r in summary.results]
-    results += [
-        decided(verdict.scenario, [try_of(bundle, verdict)])
-        for bundle, verdict in verdicts.items()
-        if bundle not in named
-    ]
-    return replace(summary, results=tuple(results))
+    results = {r.name: _rejudged(summary, r, verdicts) for r in summary.results}
+    for bundle, verdict in verdicts.items():
+        if bundle not in named:
+            results[verdict.scenario] = _with_unnamed(results.get(verdict.scenario), bundle, verdict)
+    return replace(summary, results=tuple(results.values()))
 
 
-def _rejudged(result: ScenarioResult, verdicts: Mapping[str, Verdict]) -> ScenarioResult:
+def _with_unnamed(known: ScenarioResult | None, bundle: str, verdict: Verdict) -> ScenarioResult:
+    """The result with one more try. Only the names of folders say which of two unnamed ones was the first."""
+    if known is None:
+        return decided(verdict.scenario, [try_of(bundle, verdict)])
+    tries = sorted([*known.tries, try_of(bundle, verdict)], key=lambda one: one.bundle.endswith(AGAIN))
+    if [one.bundle for one in tries] != [known.name, f"{known.name}{AGAIN}"]:
+        raise BadEvidence(f"{GATE} has a result of {known.name}, and does not name its bundle {bundle}; {_REMEDY}")
+    return decided(known.name, tries)
+
+
+def _rejudged(summary: GateSummary, result: ScenarioResult, verdicts: Mapping[str, Verdict]) -> ScenarioResult:
     judged = {bundle: verdicts[bundle] for bundle in result.bundles if bundle in verdicts}
     if other := [bundle for bundle, verdict in judged.items() if verdict.scenario != result.name]:
         raise BadEvidence(
             f"{GATE} names the bundle {other[0]} for {result.name}, and it is of {judged[other[0]].scenario}; {_REMEDY}"
         )
+    for bundle, verdict in judged.items():
+        _check_origin(summary, bundle, verdict)
     if not judged:
         return result
     before = result.tries or [Try(bundle=bundle, error=result.error) for bundle in result.bundles]
     tries = [try_of(one.bundle, judged[one.bundle]) if one.bundle in judged else one for one in before]
     return decided(result.name, tries)
+
+
+def _check_origin(summary: GateSummary, bundle: str, verdict: Verdict) -> None:
+    """BadEvidence for a bundle of another release or another gate than the summary is about."""
+    release, seed = verdict.facts.release or NamedRelease(), verdict.facts.seed
+    pairs = (
+        ("release", summary.release.version, release.version),
+        ("commit", summary.release.commit, release.commit),
+        ("seed", summary.seed, seed),
+    )
+    for what, named, played in pairs:
+        if named is not None and played is not None and named != played:
+            raise BadEvidence(f"{GATE} is about the {what} {named}, and the bundle {bundle} has {played}; {_REMEDY}")
 
 
 def summary_of(verdicts: Mapping[str, Verdict]) -> GateSummary:

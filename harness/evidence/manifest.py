@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.evidence.documents import SOURCE_AGAIN, WRITE_AGAIN, plain, read_json, write_json
+from msgspec import convert
+
+from harness.evidence.documents import SOURCE_AGAIN, WRITE_AGAIN, canonical, plain, read_json, write_json
 from harness.evidence.layout import LOGS, ignored
 from harness.evidence.parsing import MisfitError, converted, shown
 from harness.model.documents.manifest import AnyManifest, Digest, Manifest, Origin, SealedBy
@@ -17,6 +19,7 @@ from harness.model.schemas import FORMAT_VERSION, OPTIONAL_DOCUMENTS, REQUIRED_D
 
 MANIFEST: Final = "manifest.json"
 SEALED_FROM: Final = "sealed_from"  # JSON lines that the seal turned into Parquet
+OWN_DIGEST: Final = "own_sha256"  # the digest of the manifest itself
 
 
 def write_manifest(bundle: Path, origin: Origin) -> None:
@@ -31,7 +34,13 @@ def manifest_of(files: Mapping[str, Path], facts: Mapping[str, object], sealed_b
     facts: the other keys. An earlier manifest of evidence that was sealed by hand may have more of them than `Origin`.
     """
     digests = {name: digest(file) for name, file in sorted(files.items())}
-    return {"format_version": FORMAT_VERSION, "sealed_by": sealed_by, **facts, "files": digests}
+    content = {"format_version": FORMAT_VERSION, "sealed_by": sealed_by, **facts, "files": digests}
+    return {**content, OWN_DIGEST: own_digest(content)}
+
+
+def own_digest(manifest: Mapping[str, object]) -> str:
+    """SHA-256 of the canonical form of a manifest without this digest."""
+    return hashlib.sha256(canonical({k: v for k, v in manifest.items() if k != OWN_DIGEST})).hexdigest()
 
 
 def sealed_names(bundle: Path) -> list[str]:
@@ -59,7 +68,13 @@ def read_manifest(bundle: Path) -> Manifest:
             f"{path} is not the manifest of an evidence bundle: {wrong}; give a folder that this harness wrote"
         ) from None
     check_version(path, any_version.format_version)
-    return parse_manifest(path, content)
+    manifest = parse_manifest(path, content)
+    if manifest.own_sha256 is not None and manifest.own_sha256 != own_digest(convert(content, dict[str, object])):
+        raise BadEvidence(
+            f"{path} was changed after it was sealed (its own digest differs); {SOURCE_AGAIN}, "
+            f"or `durability seal {bundle}` if you meant to edit it"
+        )
+    return manifest
 
 
 def check_version(file: Path, version: object) -> None:

@@ -20,6 +20,7 @@ from harness.evidence.layout import check_names, check_tables, ignored
 from harness.evidence.lines import rows_by_hand
 from harness.evidence.manifest import (
     MANIFEST,
+    OWN_DIGEST,
     SEALED_FROM,
     check_version,
     digest,
@@ -35,6 +36,8 @@ from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
 
 HAND: Final[SealedBy] = "hand"
+# Keys of a manifest that each seal writes anew.
+_OF_THE_SEAL: Final = ("format_version", "sealed_by", "files", SEALED_FROM, OWN_DIGEST)
 _CHUNK_ROWS: Final = 1 << 16
 
 
@@ -59,6 +62,8 @@ def _seal(path: Path) -> Bundle:
     documents = documents_of(path)
     history = history_in(path)
     facts = facts or _own_facts(path, documents)
+    if documents.scenario.name:  # it may have been edited
+        facts["scenario"] = documents.scenario.name
     staged = {lines: _beside(lines) for lines in _lines_by_hand(path)}
     check_parts(path, documents, whole=True)
     try:
@@ -83,7 +88,7 @@ def _earlier_facts(path: Path) -> dict[str, object]:
         return {}
     if "format_version" in earlier:
         check_version(path / MANIFEST, earlier["format_version"])
-    return {k: v for k, v in earlier.items() if k not in ("format_version", "sealed_by", "files", SEALED_FROM)}
+    return {k: v for k, v in earlier.items() if k not in _OF_THE_SEAL}
 
 
 def _own_facts(path: Path, documents: Documents) -> dict[str, object]:

@@ -66,7 +66,7 @@ def conclude(known: Known, added: Sequence[Added]) -> Verdict:
     promised = known.counts.totals.promised
     scored = score(acked=promised, lost=lost, excused=excused, episodes=episodes_of(case.steps), findings=findings)
     return Verdict(
-        scenario=case.scenario.name or case.name,
+        scenario=case.scenario.name or case.manifest.scenario or case.name,
         status=status_of(findings, doubts),
         findings=findings,
         doubts=tuple(doubts),

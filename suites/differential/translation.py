@@ -16,7 +16,7 @@ from typing import Final, TypeAlias, cast
 import pyarrow.parquet as pq
 
 from harness.evidence.documents import plain
-from harness.evidence.manifest import MANIFEST, digest
+from harness.evidence.manifest import MANIFEST, OWN_DIGEST, digest, own_digest
 from harness.model.schemas import FORMAT_VERSION
 from suites.differential.facts_of_steps import facts_of_step
 
@@ -74,7 +74,8 @@ def translate(bundle: Path, target: Path) -> None:
     manifest = json.loads((bundle / MANIFEST).read_text(encoding="utf-8"))
     assert manifest["format_version"] in FORMATS_BEFORE, f"{bundle} is no evidence of the versions {FORMATS_BEFORE}"
     files = {name: plain(digest(target / name)) for name in manifest["files"]}
-    _write(target / MANIFEST, {**manifest, "format_version": FORMAT_VERSION, "files": files})
+    translated = {**manifest, "format_version": FORMAT_VERSION, "files": files}
+    _write(target / MANIFEST, {**translated, OWN_DIGEST: own_digest(translated)})
 
 
 def translated(value: Json) -> Json:

@@ -92,6 +92,13 @@ class Manifest(Origin, frozen=True, kw_only=True):
     files: _Files
     sealed_by: Annotated[SealedBy | None, meaning("the harness that ran the scenario, or `durability seal`")] = None
     sealed_from: _SealedFrom = field(default_factory=dict)
+    own_sha256: Annotated[
+        str | None,
+        meaning(
+            "SHA-256, in hexadecimal, of this document without this key, as JSON in ASCII with keys in order and "
+            "without spaces. Manifests of before November 2026 lack it"
+        ),
+    ] = None
 
     @property
     def by_harness(self) -> bool:

@@ -84,6 +84,7 @@ def test_verify_keeps_what_a_gate_required_and_judges_its_other_bundles_where_on
     assert (summary.status, summary.seed, summary.missing) == (Status.FAIL, 5, ("other",))
 
 
+_TRY: dict[str, object] = {"bundle": "calm", "verdict": "PASS"}
 _ROW: dict[str, object] = {"name": "calm", "status": "PASS", "bundle": "calm", "error": None, "earlier": []}
 
 
@@ -116,6 +117,14 @@ def test_a_foreign_summary_of_a_gate_is_one_sentence(tmp_path: Path, foreign: di
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
+        ([_ROW, {**_ROW, "bundle": "other"}], "has two results of the scenario calm"),
+        ([{**_ROW, "tries": [{"bundle": "calm", "verdict": "FAIL"}]}], "has a result of calm that does not follow"),
+        ([{**_ROW, "tries": [{"bundle": "calm-again", "verdict": "PASS"}]}], "has a result of calm that does not"),
+        (
+            [{**_ROW, "tries": [_TRY | {"bundle": "../.."}, _TRY]}],
+            "names the bundle '../..', which is no folder beside it",
+        ),
+        ([{**_ROW, "tries": [_TRY, _TRY]}], "names the bundle calm twice"),
         ([{**_ROW, "bundle": None}], "has a verdict on calm without a bundle"),
         ([_ROW, {**_ROW, "name": "other"}], "names the bundle calm twice"),
         ([{**_ROW, "earlier": ["calm"]}], "names the bundle calm twice"),
@@ -144,6 +153,63 @@ def test_a_bundle_of_another_scenario_is_no_evidence_for_this_one() -> None:
     assert rejudged(summary, {"calm": verdict("calm", Status.PASS)}) == summary
     with pytest.raises(BadEvidence, match="names the bundle calm for calm, and it is of leader_killed"):
         rejudged(summary, {"calm": verdict("leader_killed", Status.PASS)})
+
+
+def played(name: str, *, seed: int = 7, version: str = "4.3.1") -> Verdict:
+    given = verdict(name, Status.PASS)
+    release = NamedRelease(version=version, commit="c")
+    return structs.replace(given, facts=structs.replace(given.facts, release=release, seed=seed))
+
+
+@pytest.mark.parametrize(
+    ("bundle", "said"),
+    [
+        (played("calm"), None),
+        (verdict("calm", Status.PASS), None),  # sealed by hand: release and seed are not known
+        (played("calm", seed=8), "is about the seed 7, and the bundle calm has 8"),
+        (played("calm", version="4.3.0"), r"is about the release 4\.3\.1, and the bundle calm has 4\.3\.0"),
+    ],
+)
+def test_a_bundle_of_another_release_or_gate_is_no_evidence_for_this_one(bundle: Verdict, said: str | None) -> None:
+    row = decided("calm", [Try(bundle="calm", status=Status.PASS)])
+    release = NamedRelease(version="4.3.1", commit="c")
+    summary = GateSummary(required=("calm",), results=(row,), release=release, seed=7)
+    if said is None:
+        assert rejudged(summary, {"calm": bundle}) == summary
+    else:
+        with pytest.raises(BadEvidence, match=said):
+            rejudged(summary, {"calm": bundle})
+
+
+def test_the_bundles_of_a_gate_that_died_are_tries_of_one_scenario(tmp_path: Path) -> None:
+    summary = GateSummary(required=("calm",), results=(), release=NamedRelease())
+    first = structs.replace(verdict("calm", Status.INCONCLUSIVE), doubts=(Doubt("node_hung", "it hangs"),))
+    after = rejudged(summary, {"calm-again": verdict("calm", Status.PASS), "calm": first})
+    (found,) = after.results
+    assert (found.status, found.bundle) == (Status.INCONCLUSIVE, "calm")
+    write_gate(tmp_path, after)
+    assert read_gate(tmp_path) == after
+
+
+def test_a_second_bundle_of_a_scenario_that_no_row_names_is_refused() -> None:
+    row = decided("calm", [Try(bundle="calm", status=Status.PASS)])
+    summary = GateSummary(required=("calm",), results=(row,), release=NamedRelease())
+    both = {name: verdict("calm", Status.PASS) for name in ("calm", "copy_of_calm")}
+    with pytest.raises(BadEvidence, match="has a result of calm, and does not name its bundle copy_of_calm"):
+        rejudged(summary, both)
+
+
+def test_a_link_to_a_bundle_elsewhere_is_no_bundle_of_the_gate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    seal_directory(write_example(tmp_path / "elsewhere" / "by_hand"))
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "by_hand").symlink_to(tmp_path / "elsewhere" / "by_hand")
+    row = decided("by_hand", [Try(bundle="by_hand", status=Status.PASS)])
+    write_gate(tmp_path / "out", GateSummary(required=("by_hand",), results=(row,), release=NamedRelease()))
+    fake_judge(monkeypatch, Status.PASS)
+    assert cli.invoke(["verify", str(tmp_path / "out")]) is Exit.USAGE
+    assert "by_hand is a link to evidence elsewhere" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.evidence import Bundle, BundleWriter, seal
+from harness.evidence.manifest import OWN_DIGEST, own_digest
 from harness.evidence.parsing import converted
 from harness.evidence.seal import seal_directory
 from harness.model.documents.manifest import NamedRelease
@@ -341,6 +342,57 @@ def test_a_line_ends_with_its_line_break_only(example: Path) -> None:
     )
     ledger = pq.read_table(seal_directory(example).table_files("ledger")[0])
     assert ledger["error"].to_pylist() == ["a\u2028b"] * 3
+
+
+def _resealed(bundle: Path) -> None:
+    """As the harness seals: with today's facts and digest."""
+    content = json.loads((bundle / "manifest.json").read_text())
+    (bundle / "manifest.json").write_text(json.dumps(content | {OWN_DIGEST: own_digest(content)}))
+
+
+def test_every_key_of_a_manifest_is_under_its_own_digest(tmp_path: Path) -> None:
+    folder = write_example(tmp_path / "b")
+    seal_directory(folder)
+    release = {"version": "4.3.1", "commit": "c", "source": "s"}
+    _manifest(release=release, seed=7, sealed_by="harness", versions={"python": "3.11"})(folder)
+    _resealed(folder)
+    sound = json.loads((folder / "manifest.json").read_text())
+    assert Bundle.open(folder).manifest.release == NamedRelease(**release)
+    changes: dict[str, object] = {
+        "release": {**release, "version": "4.3.0"},
+        "scenario": None,
+        "seed": 6,
+        "sealed_by": "hand",
+        "versions": {},
+        "added": 1,
+        OWN_DIGEST: "0" * 64,
+    }
+    for key, value in changes.items():
+        (folder / "manifest.json").write_text(json.dumps(sound | {key: value}))
+        with pytest.raises(BadEvidence, match=r"manifest\.json was changed after it was sealed \(its own digest"):
+            Bundle.open(folder)
+    (folder / "manifest.json").write_text(json.dumps(dict(reversed(sound.items()))))  # the order says nothing
+    assert Bundle.open(folder).manifest.seed == 7
+
+
+def test_a_manifest_without_its_own_digest_is_of_an_older_harness(tmp_path: Path) -> None:
+    folder = write_example(tmp_path / "b")
+    seal_directory(folder)
+    content = json.loads((folder / "manifest.json").read_text())
+    del content[OWN_DIGEST]
+    (folder / "manifest.json").write_text(json.dumps(content))
+    assert Bundle.open(folder).manifest.own_sha256 is None
+
+
+def test_a_seal_of_another_scenario_is_refused(tmp_path: Path) -> None:
+    folder = write_example(tmp_path / "b")
+    seal_directory(folder)
+    _manifest(scenario="calm")(folder)
+    _resealed(folder)
+    with pytest.raises(BadEvidence, match=r"of the scenario 'by_hand' by scenario\.json, and of 'calm' by manifest"):
+        Bundle.open(folder)
+    assert seal_directory(folder).manifest.scenario == "by_hand"
+    Bundle.open(folder)
 
 
 def test_sealing_again_marks_the_edit_keeps_the_release_and_drops_the_old_verdict(tmp_path: Path) -> None:
