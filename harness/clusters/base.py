@@ -328,7 +328,7 @@ class Cluster(Protocol):
         ...
 
     def unexpected_exits(self) -> list[ProcessExit]:
-        """Those of `exits` that nobody let end."""
+        """Those of `exits` without the processes that a fault may end."""
         ...
 
     def forget_exits(self) -> None:

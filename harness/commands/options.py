@@ -31,7 +31,7 @@ class GateOptions:
     only: names of built-in scenarios; empty means all of the gate. A run with names is a part of the gate.
     scenarios: files of the user, run in place of the gate. tags: built-in scenarios with these, likewise.
     without: names that are left out on purpose; the verdict names them.
-    tries_max: how often a scenario is played whose run is in doubt.
+    tries_max: the most runs of one scenario, while its last run is in doubt.
     leave_out: scenarios that this machine cannot play are named as not run; without it they are refused.
     """
 

@@ -36,7 +36,7 @@ from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
 
 HAND: Final[SealedBy] = "hand"
-# Keys of a manifest that each seal writes anew.
+# Keys of a manifest that follow from the files.
 _OF_THE_SEAL: Final = ("format_version", "sealed_by", "files", SEALED_FROM, OWN_DIGEST)
 _CHUNK_ROWS: Final = 1 << 16
 

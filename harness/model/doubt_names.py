@@ -8,7 +8,7 @@ from harness.model.described import Described
 
 
 class DoubtOrigin(Described):
-    """What caused a doubt. It decides whether another try of the scenario may count in place of this one."""
+    """The cause of a doubt. It decides whether another try of the scenario may count in place of this one."""
 
     RELEASE = "release", "The brokers did something or did not do what was waited for, or the cause is not known."
     MACHINE = "machine", "The machine or the harness failed, for example because of a full disk of the host."
@@ -19,7 +19,7 @@ class DoubtName(Described):
     """The doubts of this harness. Evidence of other harnesses may have doubts with further names.
 
     A member is written as (word, meaning, origin). The origin is that of a doubt which does not state its own; a member
-    without one has `release`, so that a cause that nobody thought of is not taken for harmless.
+    without one has `release`, so that an unknown cause does not count as harmless.
     """
 
     origin: DoubtOrigin

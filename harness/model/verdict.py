@@ -51,7 +51,7 @@ class Doubt(Record, frozen=True, kw_only=False):
     origin: Annotated[
         DoubtOrigin | None,
         meaning(
-            "what caused it; see the list of doubts. Null or absent: as that list says for its name, and `release` for "
+            "its cause; see the list of doubts. Null or absent: as that list says for its name, and `release` for "
             "any other name"
         ),
     ] = None

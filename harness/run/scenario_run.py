@@ -150,7 +150,7 @@ class _Record:
             self.doubt(DoubtName.TIER_UNFILLED, settled.last_seen)
 
     def note_exits(self) -> None:
-        """Takes the ends of processes that nobody ended, also when the run broke off. Those by the machine are doubts.
+        """Takes the ends of processes that got no signal, also when the run broke off. Those by the machine are doubts.
 
         A node that ended by itself is no doubt but a finding, unless a fact covers it, which the judge decides.
         """

@@ -1,4 +1,4 @@
-"""The ends of processes that nobody ended: which they are, and what their logs say about the reason."""
+"""Processes that ended without a signal from the harness, and the reason as far as their logs have it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SEARCHED: Final = 200  # lines in which the error is
 _REACH_BYTES: Final = 1 << 17
 _OUT_OF_MEMORY: Final = "java.lang.OutOfMemoryError"
 _NO_SPACE: Final = "No space left on device"
-_ERRORS: Final = (" ERROR ", " FATAL ", "Exception", _OUT_OF_MEMORY)
+_ERRORS: Final = (" ERROR ", " FATAL ", "Exception", _OUT_OF_MEMORY, "fatal error has been detected")
 _Process = tuple[str, int]  # its name, and when it ended: a container that has ended has no pid
 
 
@@ -31,7 +31,7 @@ class Exits:
         self._beside = beside
         self._own_disks = own_disks
         self._found: dict[_Process, ProcessExit] = {}
-        self._told: set[_Process] = set()
+        self._recorded: set[_Process] = set()
         self._expected: set[_Process] = set()
         self._sent: set[str] = set()  # names of processes that got a signal since their start
         self._let: set[str] = set()  # names of processes that a fault may end
@@ -63,14 +63,14 @@ class Exits:
                 self._expected.add(ended)
 
     def known(self, *, unexpected: bool = False) -> list[ProcessExit]:
-        """Those that are remembered and not told, oldest first. unexpected: only those that no fault may have ended."""
-        left_out = self._told | (self._expected if unexpected else set())
+        """Those that no run has recorded, oldest first. unexpected: only those that no fault may have ended."""
+        left_out = self._recorded | (self._expected if unexpected else set())
         found = [exit_ for process, exit_ in self._found.items() if process not in left_out]
         return sorted(found, key=lambda exit_: exit_.at_ns)
 
     def forget(self) -> None:
-        """Those that are remembered by now are told."""
-        self._told |= self._found.keys()
+        """A run has recorded those that are remembered by now."""
+        self._recorded |= self._found.keys()
 
     def _exit(self, name: str, process: ProcessState, code: int) -> ProcessExit:
         logs = self._logs(name)

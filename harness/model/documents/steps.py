@@ -337,9 +337,7 @@ class Step(Record, frozen=True, kw_only=True):
     events: Annotated[tuple[Event, ...], meaning("events in single partitions and groups")]
     effect: Annotated[Effect | None, meaning("the proof of its effect; null = none")] = None
     error: Annotated[str | None, meaning("why it failed")] = None
-    error_origin: Annotated[
-        DoubtOrigin | None, meaning("what caused that, as in the doubt about it; null = `release`")
-    ] = None
+    error_origin: Annotated[DoubtOrigin | None, meaning("its cause, as in the doubt about it; null = `release`")] = None
     args: Annotated[object, meaning("its arguments; not judged")] = None
     resolved: Annotated[object, meaning("its choices, for example nodes; not judged")] = None
 

@@ -187,6 +187,8 @@ def test_nothing_uncaught_ends_in_1(
         (["gate", "--records", "1e6"], "'1e6' is not a valid whole number"),
         (["gate", "--records", "9" * 400], "is not in the range"),
         (["gate", "--seed", "9" * 400], "is not in the range"),
+        (["gate", "--tries", "0"], "is not in the range"),
+        (["gate", "--tries", "3"], "is not in the range"),
         (["gate", "--memory", "9" * 400], "is not a size"),
         (["run"], "Missing argument"),
         (["run", "nope.toml"], "nope.toml"),
@@ -301,9 +303,10 @@ def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     own = tmp_path / "own.toml"
     own.write_text(scenarios.path_of("leader_killed").read_text())
     cli.invoke(["gate", "--only", "leader_killed, leader_killed", "--seed", "3", "--records", "10", "--fail-fast"])
-    cli.invoke(["run", "leader_killed", "--kafka", "3.9.1", "--keep", "--out", str(tmp_path / "new")])
+    cli.invoke(["run", "leader_killed", "--tries", "1", "--kafka", "3.9.1", "--keep", "--out", str(tmp_path / "new")])
     cli.invoke(["run", str(own), "--kafka", "image:apache/kafka:4.1.0", "--memory", "768m", "--cpus", "0.5"])
     assert seen[0] == GateOptions(seed=3, only=("leader_killed",), records=10, fail_fast=True)
+    assert (seen[0].tries_max, seen[1].tries_max) == (2, 1)
     assert (seen[1].only, seen[1].kafka, seen[1].keep, seen[1].out) == (
         ("leader_killed",),
         "3.9.1",
