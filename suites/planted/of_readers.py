@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.model.finding import Kind
 from suites.planted.copies import Copy, Row
-from suites.planted.expected import Expected, Record, fails, of, passes
+from suites.planted.expected import Expected, Record, doubtful, fails, of, passes
 from suites.planted.plants import (
     AFTER_HEALING,
     COMMITTED,
@@ -320,6 +320,14 @@ def conflicting_between_two_drains(copy: Copy) -> Expected:
     changed = {"stream": other.stream, "seq": seq}
     copy.add("observations", [row | changed if row["offset"] == there.offset else row for row in rows])
     return fails(of(Kind.CONFLICTING, there))
+
+
+@plant
+def unlisted_second_drain(copy: Copy) -> Expected:
+    """A second read of the leader after healing, whose start and end are unknown."""
+    rows = copy.original.rows("observations", reader=DRAIN, topic="plain", partition=0)
+    copy.add("observations", [row | {"reader": "first"} for row in rows])
+    return doubtful("unlisted_read")
 
 
 @plant

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Final
 
 import pytest
 from pyspark.sql import SparkSession
 
+from harness.evidence import Bundle
+from harness.evidence.seal import seal_directory
+from harness.model.doubt_names import DoubtName
+from harness.model.errors import BadEvidence
 from harness.model.verdict import Verdict
+from harness.verify.engine.case import case_of
+from suites.unit.evidence_examples import write_example
 from suites.verify.edits import contract, sealed_by_other_client, start_at
 from suites.verify.history import RC, RU, Built, History
 from suites.verify.judging import HistoryBatch, reported
@@ -81,6 +89,12 @@ def read_twice(history: Built, isolation: str = RC, name: str = "first", positio
     history.copy("observations", {"reader": name}, **where)
     early = {} if position is None else {"position": position, "target": position}
     history.reads.insert(0, row | {"reader": name} | early)
+    return history
+
+
+def unlisted(history: Built, isolation: str = RC) -> Built:
+    """reads.json lacks the first read with this isolation."""
+    history.reads = [row for row in history.reads if (row["reader"], row["isolation"]) != ("first", isolation)]
     return history
 
 
@@ -211,6 +225,15 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "the drain's polls go back": (given("AAAA", (2, 3), (0, 1), reader="leader-committed"), ["reread 2"]),
 }
 BATCH: Final = HistoryBatch(history for history, _ in CASES.values())
+UNLISTED: Final = {
+    "every read is listed": (read_twice(built("AAAA")), []),
+    "a read of a leader is not listed": (unlisted(read_twice(built("AAAA"))), ["first of t/0, read_committed"]),
+    "a read with another isolation is listed": (
+        unlisted(read_twice(read_twice(built("AAAA")), RU), RU),
+        ["first of t/0, read_uncommitted"],
+    ),
+}
+UNLISTED_BATCH: Final = HistoryBatch(history for history, _ in UNLISTED.values())
 
 
 @pytest.fixture(scope="module")
@@ -224,3 +247,23 @@ def test_each_history_has_exactly_its_findings(name: str, judged: dict[str, Verd
     verdict = judged[name]
     assert reported(verdict) == CASES[name][1]
     assert not [doubt for doubt in verdict.doubts if doubt.name.startswith("check_failed")]
+
+
+@pytest.mark.parametrize("name", UNLISTED)
+def test_a_read_of_a_leader_that_is_not_listed_is_a_doubt(name: str, spark: SparkSession) -> None:
+    verdict = dict(zip(UNLISTED, UNLISTED_BATCH.verdicts(spark), strict=True))[name]
+    doubts = [doubt.text for doubt in verdict.doubts if doubt.name == DoubtName.UNLISTED_READ]
+    assert (reported(verdict), doubts) == (
+        [],
+        [f"reads.json does not list the read {read}" for read in UNLISTED[name][1]],
+    )
+
+
+def test_two_reads_of_one_name_are_refused(tmp_path: Path) -> None:
+    """Nothing tells their records apart."""
+    write_example(tmp_path)
+    reads = json.loads((tmp_path / "reads.json").read_text())
+    (tmp_path / "reads.json").write_text(json.dumps([*reads, reads[0]]))
+    seal_directory(tmp_path)
+    with pytest.raises(BadEvidence, match=r"reads\.json has two reads drain of orders/0; give each a name"):
+        case_of(Bundle.open(tmp_path))
