@@ -39,6 +39,7 @@ UNAVAILABLE_SHARE: Final = 0.5
 _SEEN: Final[Mapping[FindingKind, Effect]] = {
     Kind.DUPLICATED: Effect.DUPLICATED,
     Kind.REORDERED: Effect.REORDERED,
+    Kind.REREAD: Effect.DUPLICATED,
     Kind.SKIPPED_READ: Effect.SKIPPED,
     Kind.ABORTED_READ: Effect.SHOWN,
     Kind.UNAVAILABLE: Effect.UNAVAILABLE,

@@ -110,6 +110,7 @@ class DoubtName(Described):
 
     # --- about the reads ---
     EMPTY_DRAIN = "empty_drain", "The read after healing returned no record."
+    UNLISTED_READ = "unlisted_read", "Records were read after healing by a reader that reads.json does not list."
     NO_DRAIN = "no_drain", "A partition was not read after healing with an isolation that is needed."
     NOT_READ = "not_read", "No read reached some acknowledged records."
     NOT_REACHED = "not_reached", "A read ended before its target."

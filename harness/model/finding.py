@@ -43,6 +43,10 @@ class Kind(FindingKind, Described):
     ABORTED_READ = "aborted_read", "A read_committed reader received a record of an aborted transaction."
     TORN_TRANSACTION = "torn_transaction", "A part of a transaction is visible and the rest is not."
     SKIPPED_READ = "skipped_read", "A reader passed over a record that was in the log."
+    REREAD = (
+        "reread",
+        "A reader received an offset twice in one session, or after a higher one.",
+    )
     COMMIT_REGRESSED = (
         "commit_regressed",
         "A group's offset is below its last acknowledged commit, or is one that was never committed.",

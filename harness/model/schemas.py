@@ -102,9 +102,10 @@ OBSERVATIONS: Final[TableColumns] = {
     "replica": Column("int32?", "the broker whose copy was read; null for live readers"),
     "session": Column(
         "int32",
-        "a new number after every rebalance, seek or restart, so that a jump is not taken for a skipped record",
+        "a new number after every rebalance, seek, reset or restart, so that a jump is not taken for a skipped record, "
+        "nor for a `reread`",
     ),
-    "poll": Column("int64", "number of the poll that returned the record"),
+    "poll": Column("int64", "number of the poll that returned the record; a later poll has a higher one"),
     "topic": Column("string", "where the record was read"),
     "topic_id": Column("string", "where the record was read"),
     "partition": Column("int32", "where the record was read"),
@@ -132,6 +133,14 @@ OBSERVATIONS: Final[TableColumns] = {
         (
             "when a live reader received this offset for the first time; null for offsets that it had passed "
             "before, and for other readers"
+        ),
+        optional=True,
+    ),
+    "previous_offset": Column(
+        "int64?",
+        (
+            "offset of the record of this partition that the reader received just before this one in the same session; "
+            "null = this is the first one. It shows the order within a poll"
         ),
         optional=True,
     ),

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Sentence = str | Callable[[RecordRange], str]
 Query = Callable[..., DataFrame]
 # The parts of `engine.inputs.Inputs`, which a query names as its parameters.
-PARTS: Final = ("given", "read", "drained", "drill", "compared", "tiers")
+PARTS: Final = ("given", "read", "drained", "sessions", "drill", "compared", "tiers")
 _CHECKS: Final = ".checks."  # in the name of a module of a check, in this tree and in plugins
 
 

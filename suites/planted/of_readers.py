@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.model.finding import Kind
 from suites.planted.copies import Copy, Row
-from suites.planted.expected import Expected, Record, fails, of, passes
+from suites.planted.expected import Expected, Record, doubtful, fails, of, passes
 from suites.planted.plants import (
     AFTER_HEALING,
     COMMITTED,
@@ -17,6 +17,8 @@ from suites.planted.plants import (
     records,
     transaction,
 )
+
+DRAIN = "leader-committed"
 
 
 def _rows_of(copy: Copy, reader: str, topic: str = "plain", partition: int = 0) -> list[Row]:
@@ -71,6 +73,15 @@ def skipped_read_by_the_uncommitted_drain(copy: Copy) -> Expected:
 
 
 @plant
+def skipped_read_by_one_of_two_drains(copy: Copy) -> Expected:
+    """One read of the leader after healing lacks the last record, which the drain has."""
+    rows = _second_drain(copy)
+    last = max(row["offset"] for row in rows)
+    copy.add("observations", [row for row in rows if row["offset"] < last])
+    return fails([(Kind.SKIPPED_READ.value, "plain", 0, last)])
+
+
+@plant
 def near_skipped_read_at_the_end(copy: Copy) -> Expected:
     """The load stopped, and so did the reader: after its last record nothing is due."""
     last = [row["offset"] for row in _rows_of(copy, "committed")][-3:]
@@ -106,10 +117,78 @@ def near_skipped_read_given_twice(copy: Copy) -> Expected:
     return passes()
 
 
+def _second_drain(copy: Copy) -> list[Row]:
+    """One more read of plain/0 as read_committed, before that of the drain: its observations, which are to be added."""
+    with copy.document("reads") as reads:
+        wanted = {"kind": "drain", "isolation": COMMITTED, "topic": "plain", "partition": 0}
+        at, read = next((n, read) for n, read in enumerate(reads) if wanted.items() <= read.items())
+        reads.insert(at, read | {"reader": "first"})
+    return [row | {"reader": "first"} for row in copy.original.rows("observations", **wanted)]
+
+
 def _new_session_from(copy: Copy, reader: str, offset: int) -> None:
     later = {row["offset"] for row in _rows_of(copy, reader) if row["offset"] >= offset}
     session = 1 + max(row["session"] for row in _rows_of(copy, reader))
     copy.change("observations", {"session": session}, reader=reader, topic="plain", partition=0, offset=later)
+
+
+# --- reread ---
+
+
+def _again(copy: Copy, given: list[Record], **changes: object) -> list[Row]:
+    """The assigned reader receives these records of plain/0 once more, in one poll after all others."""
+    rows = _rows_of(copy, "committed")
+    last = max(rows, key=lambda row: (row["session"], row["poll"], row["offset"]))
+    there = {row["offset"]: row for row in rows}
+    previous = [last["offset"], *(record.offset for record in given)]
+    moved = {"poll": last["poll"] + 1, "session": last["session"], **changes}
+    return [
+        there[record.offset] | {"previous_offset": before} | moved
+        for record, before in zip(given, previous, strict=False)
+    ]
+
+
+@plant
+def reread_of_a_batch(copy: Copy) -> Expected:
+    """The position of a reader went back within its session."""
+    batch = middle(copy.original, count=5)
+    copy.add("observations", _again(copy, batch))
+    return fails(of(Kind.REREAD, *batch))
+
+
+@plant
+def reread_by_the_drain(copy: Copy) -> Expected:
+    """The answer to one fetch has a batch twice."""
+    batch = middle(copy.original, count=3)
+    rows = [row for record in batch for row in copy.original.rows("observations", reader=DRAIN, **record.at)]
+    copy.add("observations", rows)
+    return fails(of(Kind.REREAD, *batch))
+
+
+@plant
+def reread_of_what_was_missed(copy: Copy) -> Expected:
+    """The reader received a record after the next one."""
+    before, missed, after, last = middle(copy.original, count=4)
+    for record, previous in ((missed, after), (after, before), (last, missed)):
+        copy.change("observations", {"previous_offset": previous.offset}, reader="committed", **record.at)
+    return fails(of(Kind.REREAD, missed))
+
+
+@plant
+def near_reread_in_a_new_session(copy: Copy) -> Expected:
+    """The reader was moved back, as a new session."""
+    batch = middle(copy.original, count=5)
+    session = copy.next("observations", "session")
+    again = _again(copy, batch, session=session)
+    copy.add("observations", [again[0] | {"previous_offset": None}, *again[1:]])
+    return passes()
+
+
+@plant
+def near_reread_without_an_order_in_a_poll(copy: Copy) -> Expected:
+    """A client of which only the polls are known."""
+    copy.change("observations", {"previous_offset": None}, reader="committed")
+    return passes()
 
 
 # --- vanished ---
@@ -189,6 +268,17 @@ def near_vanished_unknown_and_unseen(copy: Copy) -> Expected:
     return passes()
 
 
+@plant
+def vanished_between_two_drains(copy: Copy) -> Expected:
+    """One of two reads of the leader after healing received a record of unknown outcome, and the drain did not."""
+    (gone,) = middle(copy.original)
+    rows = _second_drain(copy)
+    _unanswered(copy, gone)
+    copy.drop("observations", **gone.at)
+    copy.add("observations", rows)
+    return fails(of(Kind.VANISHED, gone))
+
+
 # --- conflicting ---
 
 
@@ -207,6 +297,43 @@ def conflicting_with_an_earlier_unanswered_record(copy: Copy) -> Expected:
     seq = max(row["seq"] for row in copy.original.rows("ledger", stream=other.stream)) + 1
     copy.change("observations", {"stream": other.stream, "seq": seq}, reader="uncommitted", **there.at)
     return fails(of(Kind.CONFLICTING, there))
+
+
+@plant
+def conflicting_within_one_read(copy: Copy) -> Expected:
+    """The read of one replica returns two records at one offset; nothing is known of the other one."""
+    (there,) = middle(copy.original)
+    other = next(r for r in records(copy.original, "plain", 0) if r.stream != there.stream)
+    seq = max(row["seq"] for row in copy.original.rows("ledger", stream=other.stream)) + 1
+    row = copy.original.rows("observations", kind="replica", isolation=COMMITTED, **there.at)[0]
+    copy.add("observations", [row | {"stream": other.stream, "seq": seq}])
+    return fails(of(Kind.CONFLICTING, there))
+
+
+@plant
+def conflicting_between_two_drains(copy: Copy) -> Expected:
+    """One of two reads of the leader after healing returns another record of unknown outcome."""
+    (there,) = middle(copy.original)
+    other = next(r for r in records(copy.original, "plain", 0) if r.stream != there.stream)
+    seq = max(row["seq"] for row in copy.original.rows("ledger", stream=other.stream)) + 1
+    rows = _second_drain(copy)
+    changed = {"stream": other.stream, "seq": seq}
+    copy.add("observations", [row | changed if row["offset"] == there.offset else row for row in rows])
+    return fails(of(Kind.CONFLICTING, there))
+
+
+@plant
+def unlisted_second_drain(copy: Copy) -> Expected:
+    """A second read of the leader after healing, whose start and end are unknown."""
+    rows = copy.original.rows("observations", reader=DRAIN, topic="plain", partition=0)
+    copy.add("observations", [row | {"reader": "first"} for row in rows])
+    return doubtful("unlisted_read")
+
+
+@plant
+def near_conflicting_two_equal_drains(copy: Copy) -> Expected:
+    copy.add("observations", _second_drain(copy))
+    return passes()
 
 
 @plant

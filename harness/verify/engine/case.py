@@ -116,9 +116,21 @@ def case_of(bundle: Bundle) -> Case:
             history=bundle.history,
         )
         places_of(case)
+        _check_readers(bundle, case.reads)
     except (KeyError, TypeError, AttributeError, ValueError) as foreign:
         raise BadEvidence(f"{bundle.path}: {lacking(foreign)}") from None
     return case
+
+
+def _check_readers(bundle: Bundle, reads: Sequence[Read]) -> None:
+    """BadEvidence for two reads of one place whose records nothing tells apart."""
+    seen: set[tuple[str, str, Place]] = set()
+    for read in reads:
+        who = (read.reader, read.isolation, read.place)
+        if who in seen:
+            where = f"{read.reader} of {read.topic}/{read.partition}"
+            raise BadEvidence(f"{bundle.path}: reads.json has two reads {where}; give each a name and seal again")
+        seen.add(who)
 
 
 def lacking(foreign: Exception) -> str:
@@ -127,14 +139,22 @@ def lacking(foreign: Exception) -> str:
     return f"a document lacks {what}; write all documents as FORMAT.md describes and seal the bundle again"
 
 
+def drains_of(case: Case) -> dict[tuple[Place, str], Read]:
+    """The drain of each place and isolation: of several reads the last one. All others are compared with it."""
+    return {(read.place, read.isolation): read for read in case.reads if read.kind == "drain"}
+
+
+def other_drains(case: Case) -> list[Read]:
+    """Reads of leaders after healing that are not the drain of their place."""
+    drains = drains_of(case)
+    return [r for r in case.reads if r.kind == "drain" and drains[r.place, r.isolation].reader != r.reader]
+
+
 def places_of(case: Case) -> list[PlaceFacts]:
     """Every topic-partition in the last snapshot or in a drain."""
     snapshot = case.last_snapshot
     rows = {row.place: row for row in case.last_partitions}
-    drains: dict[tuple[Place, str], Read] = {}
-    for read in case.reads:
-        if read.kind == "drain":
-            drains[read.place, read.isolation] = read
+    drains = drains_of(case)
     known = dict.fromkeys([*rows, *(place for place, _ in drains)])
     return [_facts(place, rows.get(place), drains, snapshot.at_ns if snapshot else None) for place in known]
 

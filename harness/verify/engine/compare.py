@@ -11,13 +11,13 @@ from pyspark.sql import functions as F
 from harness.model.documents.reads import Read
 from harness.model.scenario.scenario import SHARE
 from harness.model.schemas import Columns
-from harness.verify.engine.case import Case
+from harness.verify.engine.case import Case, other_drains
 from harness.verify.engine.fingerprints import OFFSET_BITS, differing, offset_bucket, together
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE, PLACE, frame, is_committed, is_drain
+from harness.verify.engine.tables import BUNDLE, OTHER_DRAIN, PLACE, frame, is_committed, is_drain
 
-# `turn` is the session of a live reader; -1 = the whole read of a replica, or all sessions of a group together.
+# `turn` is the session of a live reader; -1 = the whole read of a log, or all sessions of a group together.
 _READER: Final = ["kind", "reader", "turn", "isolation"]
 _AT: Final = [BUNDLE, *_READER, *PLACE[1:]]
 _WHOLE: Final = -1
@@ -94,7 +94,7 @@ def _groups(given: Prepared) -> list[tuple[int, str, str]]:
 
 
 def _turns(given: Prepared, rows: DataFrame) -> DataFrame:
-    """Observations, or prints, of live readers and replicas with their turn; those of a group also once for all its
+    """Observations, or prints, of all but the drain with their turn; those of a group also once for all its
     sessions.
 
     A group continues where any of its members had committed, so all its sessions together must not leave anything out.
@@ -127,7 +127,7 @@ def _members(case: Case) -> list[tuple[str, str]]:
 
 def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:
     """The range in which each reader must have received everything: between the first and last record that it received,
-    or for a replica from its log start to the position of the read.
+    or for a read after healing from its log start to its position.
 
     Retention may have moved the log start since the read was planned, so the start in the last snapshot counts, too.
     """
@@ -139,6 +139,12 @@ def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:
         for r in case.reads
         if r.kind == "replica" and from_its_own_copy(r)
     ]
+    rows += [
+        (n, OTHER_DRAIN, r.reader, _WHOLE, r.isolation, *r.place, *_span(case, r))
+        for n, case in enumerate(given.cases)
+        if case.complete
+        for r in other_drains(case)
+    ]
     return live.unionByName(frame(given.spark, _RANGE, rows).select(*live.columns))
 
 
@@ -149,7 +155,8 @@ def _span(case: Case, read: Read) -> tuple[int, int]:
         for log in p.logs
         if (p.place, log.broker) == (read.place, read.replica)
     ]
-    return max([read.start, *starts]), read.position - 1
+    after_gaps = [hole.to_offset for hole in read.holes or () if read.kind == "drain"]
+    return max([read.start, *starts, *after_gaps]), read.position - 1
 
 
 def from_its_own_copy(read: Read) -> bool:

@@ -37,9 +37,11 @@ if TYPE_CHECKING:
 # Buckets of 1,024 sequence numbers; of 256 offsets, because readers start and stop within one.
 _SEQ_BITS: Final = 10
 OFFSET_BITS: Final = 8
+# The offsets of a bucket as the bits of so many 64-bit numbers.
+OFFSETS: Final = [f"offsets_{nth}" for nth in range(1 << OFFSET_BITS - 6)]
 # Brokers and clients run on one machine: allowed difference between their clocks.
 CLOCKS_MS: Final = 500
-_PRINT, _TIMES, _EPOCH = "_print", "_times", "_epoch"
+_PRINT, _TIMES, _EPOCH, _BIT, _NTH = "_print", "_times", "_epoch", "_bit", "_nth"
 STREAM_BUCKET: Final = [BUNDLE, "stream", "bucket"]
 
 
@@ -152,8 +154,9 @@ def _count(among: Column) -> Column:
 
 
 def shown_buckets(given: Prepared) -> DataFrame:
-    """All observations by reader, session, place, stream, and buckets both of offsets and of sequence numbers: the only
-    pass over all of them. `shift`: offset minus sequence number; `at`: offset."""
+    """All observations by reader, session, poll, place, stream, and buckets both of offsets and of sequence numbers:
+    the only pass over all of them. `shift`: offset minus sequence number; `at`: offset; `stepped_back`: whether the
+    reader had received a record at or above one of them just before."""
     rows = given.observations.withColumns({LANE: place_number(), WHO: reader_number()})
     printed = _printed(rows).withColumns(
         {
@@ -161,12 +164,16 @@ def shown_buckets(given: Prepared) -> DataFrame:
             "bucket": offset_bucket(),
             "seq_bucket": seq_bucket(),
             "shift": F.col("offset") - F.col("seq"),
+            _BIT: F.expr("shiftleft(1L, CAST(offset & 63 AS INT))"),
+            _NTH: F.shiftright("offset", 6).bitwiseAND(len(OFFSETS) - 1),
         }
     )
-    prints = printed.groupBy(BUNDLE, LANE, WHO, "session", "bucket", "stream", "seq_bucket", "intact").agg(
+    prints = printed.groupBy(BUNDLE, LANE, WHO, "session", "poll", "bucket", "stream", "seq_bucket", "intact").agg(
         *_print_of_group(),
         F.bit_xor(_EPOCH).alias("epochs"),
         F.bit_xor(_TIMES).alias("times"),
+        *[F.bit_or(F.when(F.col(_NTH) == nth, F.col(_BIT)).otherwise(0)).alias(c) for nth, c in enumerate(OFFSETS)],
+        F.max(F.col("offset") <= F.col("previous_offset")).alias("stepped_back"),
         *_limits({"timestamp_ms": ("timestamp_ms",) * 2, "shift": ("shift",) * 2, "at": ("offset",) * 2}),
     )
     of_readers = named(kept(prints), WHO, READER, given.numbered_readers, given.observations)

@@ -15,6 +15,7 @@ from harness.verify.engine.compare import Compared, compare
 from harness.verify.engine.fingerprints import drained_buckets, reader_buckets, shown_buckets
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.sessions import Sessions, sessions
 
 # Spark plans a query on one thread, and planning is most of the work: so two queries run at a time.
 _AT_A_TIME: Final = 2
@@ -30,6 +31,7 @@ class Inputs:
         shown = pool.submit(lambda: shown_buckets(given))
         self._read = pool.submit(lambda: reader_buckets(given, shown.result()))
         self._drained = pool.submit(lambda: kept(drained_buckets(given, shown.result())))
+        self._sessions = pool.submit(lambda: sessions(given, shown.result()))
         self._drill = pool.submit(lambda: drill(given, self.drained))
         self._compared = pool.submit(lambda: compare(given, self.read))
 
@@ -47,6 +49,11 @@ class Inputs:
     def drained(self) -> DataFrame:
         """`fingerprints.drained_buckets`."""
         return self._drained.result()
+
+    @property
+    def sessions(self) -> Sessions:
+        """What readers received twice or out of order."""
+        return self._sessions.result()
 
     @property
     def drill(self) -> Drill:

@@ -13,11 +13,21 @@ from pyspark.sql import functions as F
 from harness.model.contract.contract import APPEND_TIME
 from harness.model.outcome import JAVA_CLIENTS, Outcome, TxnOutcome
 from harness.model.schemas import Columns
-from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, places_of
+from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, other_drains, places_of
 from harness.verify.engine.fingerprints import ledger_buckets
 from harness.verify.engine.kept import kept
 from harness.verify.engine.numbered import LANE, READER, WHO, place_number, reader_number
-from harness.verify.engine.tables import BUNDLE, PLACE, RECORDED, Frames, Values, frame, is_committed, is_drain
+from harness.verify.engine.tables import (
+    BUNDLE,
+    OTHER_DRAIN,
+    PLACE,
+    RECORDED,
+    Frames,
+    Values,
+    frame,
+    is_committed,
+    is_drain,
+)
 from harness.verify.engine.windows import windows_of
 from harness.verify.excuses.topics_deleted import with_deletions
 
@@ -34,6 +44,14 @@ _PLACES: Final[Columns] = {
     "uncommitted_reached": "bool",
 }
 _READERS: Final[Columns] = dict.fromkeys(READER, "string")
+_OTHERS: Final[Columns] = {
+    "reader": "string",
+    "isolation": "string",
+    "topic": "string",
+    "topic_id": "string",
+    "partition": "int32",
+    "is_other": "bool",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +135,7 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
         sent=sent,
         streams=kept(_streams(reserved, sent)),
         windows=windows,
-        observations=_observations(frames["observations"]),
+        observations=_observations(frames["observations"], spark, cases),
         transactions=transactions,
         offset_commits=frames["offset_commits"],
         processed=frames["processed"],
@@ -152,8 +170,15 @@ def at_place(rows: DataFrame, places: DataFrame) -> DataFrame:
     return rows.join(F.broadcast(places), PLACE, "left")
 
 
-def _observations(read: DataFrame) -> DataFrame:
-    """Reads from arbitrary offsets count as live readers, because the log must contain what they received."""
+def _observations(read: DataFrame, spark: SparkSession, cases: Sequence[Case]) -> DataFrame:
+    """Reads from arbitrary offsets count as live readers, because the log must contain what they received. Of several
+    drains of a place only one is the drain."""
+    others = [(n, r.reader, r.isolation, *r.place, True) for n, case in enumerate(cases) for r in other_drains(case)]
+    if others:  # otherwise each row would cost more, and Spark could not skip the files of other readers
+        known = F.broadcast(frame(spark, _OTHERS, others))
+        read = read.join(known, [BUNDLE, *list(_OTHERS)[:-1]], "left")
+        is_other = (F.col("kind") == "drain") & F.coalesce("is_other", F.lit(False))
+        read = read.withColumn("kind", F.when(is_other, F.lit(OTHER_DRAIN)).otherwise(F.col("kind"))).drop("is_other")
     probed = F.when(F.col("kind") == "probe", F.lit("live")).otherwise(F.col("kind"))
     return read.withColumns({"kind": probed, RECORDED: F.col("kind")})
 
@@ -252,6 +277,7 @@ def _numbered_readers(spark: SparkSession, cases: Sequence[Case], probes: DataFr
         for n, case in enumerate(cases)
         for reader in [
             *((read.kind, read.reader, read.isolation) for read in case.reads),
+            *((OTHER_DRAIN, read.reader, read.isolation) for read in other_drains(case)),
             *(("live", of.name, level) for of in case.scenario.readers or () for level in (COMMITTED, UNCOMMITTED)),
         ]
     ]

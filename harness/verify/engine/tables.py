@@ -20,6 +20,8 @@ PLACE: Final = [BUNDLE, "topic", "topic_id", "partition"]
 RECORD: Final = [BUNDLE, "stream", "seq"]
 # The `kind` of an observation as it is in the file.
 RECORDED: Final = "recorded"
+# In place of the kind of observations that another read of a leader made after healing than the drain.
+OTHER_DRAIN: Final = "other drain"
 # An offset or time (ns) beyond all others, with room to add something to it.
 UNBOUNDED: Final = 2**62
 

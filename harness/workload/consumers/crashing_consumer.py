@@ -110,7 +110,10 @@ class CrashingReader(GroupReader):
         ordered = self._pause
         if ordered is not None and ordered.over.is_set():
             self._pause = None
-            # If it cannot continue where it stopped, its client's auto.offset.reset decides where it starts.
+            # If it cannot continue where it stopped, its client's auto.offset.reset decides where it starts, and does
+            # not say so.
+            if self.spec.reset and self._mine:
+                self._observer.new_session(sorted(self._mine))
             self.resets.assigned({place: self._observer.next_offset.get(place, 0) for place in self._mine})
             consumer.resume([TopicPartition(*place) for place in self._mine])
             ordered.resumed = True
@@ -142,6 +145,13 @@ class CrashingReader(GroupReader):
             super()._process(consumer, death.held)
             return
         death.between, death.held, self._dead = between, [], True
+
+    def _lost(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Also drops the records of these partitions that it holds: whoever gets the partitions receives them again."""
+        super()._lost(consumer, partitions)
+        if self._death is not None:
+            lost = {(p.topic, p.partition) for p in partitions}
+            self._death.held = [r for r in self._death.held if (_known(r.topic()), _known(r.partition())) not in lost]
 
     def _commit(self, consumer: Consumer) -> None:
         if not self._dead:

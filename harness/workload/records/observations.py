@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import Final, cast
 
 import numpy as np
+import numpy.typing as npt
 from confluent_kafka import Message
 
 from harness.evidence.writer import TableWriter
@@ -48,6 +49,7 @@ class Observer:
         self.seen = 0
         self.next_offset: dict[Place, int] = defaultdict(int)
         self._farthest: dict[Place, int] = defaultdict(int)
+        self._received: dict[Place, int] = {}  # the last offset in the session
         self._live = kind == "live"
 
     def start_new_topic(self, topic: str, topic_id: str) -> None:
@@ -56,11 +58,14 @@ class Observer:
         for place in [place for place in self.next_offset if place[0] == topic]:
             del self.next_offset[place]
             self._farthest.pop(place, None)
+            self._received.pop(place, None)
 
     def new_session(self, places: Sequence[Place]) -> int:
         """Starts a session for partitions, at a new position of their reader; returns its number."""
         self._session_last += 1
         self._sessions |= dict.fromkeys(places, self._session_last)
+        for place in places:
+            self._received.pop(place, None)
         return self._session_last
 
     def observe(self, messages: list[Message]) -> None:
@@ -95,8 +100,10 @@ class Observer:
                     "timestamp_ms": times[mine],
                     "leader_epoch": known if known is None else known[mine],
                     "given_ns": given_ns if self._live and first >= self._farthest[place] else None,
+                    "previous_offset": _previous(offsets[mine], self._received.get(place)),
                 }
             )
+            self._received[place] = last
             self.next_offset[place] = last + 1
             self._farthest[place] = max(last + 1, self._farthest[place])
         self.seen += count
@@ -110,3 +117,9 @@ class Observer:
         starts = [0, *(np.flatnonzero(np.diff(places)) + 1).tolist()]
         for start, end in zip(starts, [*starts[1:], len(messages)], strict=True):
             yield (self._names[topics[start]], int(partitions[start])), slice(start, end)
+
+
+def _previous(offsets: npt.NDArray[np.int64], received: int | None) -> npt.NDArray[np.int64]:
+    """For each offset the one before it; for the first one `received`, None if it is the first of its session."""
+    previous = np.concatenate(([0 if received is None else received], offsets[:-1]))
+    return previous if received is not None else np.ma.masked_array(previous, np.arange(len(previous)) == 0)

@@ -13,20 +13,22 @@ from harness.verify.checks.skipped_read import offset_resets, reader_died
 from harness.verify.engine.compare import Compared
 from harness.verify.engine.prepared import at_place
 from harness.verify.engine.rows import Only, found
-from harness.verify.engine.tables import PLACE
+from harness.verify.engine.tables import OTHER_DRAIN, PLACE
 from harness.verify.excuses.compaction.not_yet_compacted import OF_THE_DRAIN
 from harness.verify.promise import Check, Introduced
 
 
 def skipped_read(compared: Compared) -> DataFrame:
     """Records that the drain of the same isolation returns, and that a reader passed over within one session, or a
-    group within all its sessions.
+    group within all its sessions, or another read of the leader after healing.
 
     Also records that the read_committed drain returns and the read_uncommitted drain passed, above the log start. A gap
     in what one member of a share group received is not a finding: another member may have received the record, or it
     was acquired, accepted or archived before (KIP-932). `shared` judges the members of a share group together.
     """
-    unseen = compared.unseen.where("kind = 'live'").join(members(compared.given), [*PLACE, "reader"], "left_anti")
+    unseen = compared.unseen.where(F.col("kind").isin("live", OTHER_DRAIN)).join(
+        members(compared.given), [*PLACE, "reader"], "left_anti"
+    )
     live = found(unseen, Kind.SKIPPED_READ).distinct()
     drains = at_place(compared.drains.where("drain_stream IS NULL"), compared.given.places)
     passed = drains.where("uncommitted > offset AND offset >= log_start")
@@ -49,6 +51,7 @@ CHECK: Final = Check(
         "skipped_read_by_a_group_between_two_sessions",
         "skipped_read_of_an_aborted_record",
         "skipped_read_by_the_uncommitted_drain",
+        "skipped_read_by_one_of_two_drains",
         "near_skipped_read_at_the_end",
         "near_skipped_read_between_two_sessions",
         "near_skipped_read_of_what_is_aborted",

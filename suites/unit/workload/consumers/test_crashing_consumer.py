@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -153,6 +154,38 @@ def test_records_that_were_held_are_processed_after_a_death_is_called_off() -> N
     given(member, consumer, 2)
     member._end(cast(Any, consumer))
     assert (offsets(member), consumer.committed_at[-1]) == ([0, 1, 2], {0: 3})
+
+
+def test_records_of_a_partition_that_a_member_loses_are_no_longer_held() -> None:
+    """Its next owner receives them again, and that may be the same member in the same session."""
+    member, consumer = Member("after"), Coordinator()
+    death = member.die(9)
+    given(member, consumer, 0, 1)
+    given(member, consumer, 5, partition=1)
+    member._revoked(cast(Any, consumer), [TopicPartition("t", 0)])
+    death.called_off = True
+    given(member, consumer)
+    assert member.seen_by.records == [("t", 1, 5)]
+
+
+@pytest.mark.parametrize(("reset", "sessions"), [("earliest", [[("t", 0), ("t", 1)]]), (None, [])])
+def test_a_member_that_resumes_begins_a_session_if_its_client_may_reset_its_position(
+    reset: Any, sessions: list[Any]
+) -> None:
+    member = Member("after")
+    member.spec = replace(member.spec, reset=reset)
+    begun: list[Any] = []
+    member._observer = cast(
+        Any, SimpleNamespace(next_offset={}, observe=lambda records: None, new_session=begun.append)
+    )
+    calls: dict[str, Any] = {name: lambda *_: None for name in ("pause", "resume")} | {"consume": lambda *_: []}
+    consumer = cast(Any, SimpleNamespace(**calls))
+    paused = member.pause()
+    member._turn(consumer)
+    assert (paused.resumed, begun) == (False, [])
+    paused.over.set()
+    member._turn(consumer)
+    assert (paused.resumed, begun) == (True, sessions)
 
 
 def test_spans_go_from_the_first_offset_to_the_one_after_the_last() -> None:
