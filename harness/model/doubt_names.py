@@ -38,7 +38,10 @@ class DoubtName(Described):
     NO_ABORT = "no_abort", "No transaction was aborted, and the scenario aborts some."
     NO_COMMIT = "no_commit", "No offset commit of a group was acknowledged, or none after the faults."
     UNPROCESSED = "unprocessed", "A processor had not processed all of its input when the run ended."
-    UNSHARED = "unshared", "A share group accepted or rejected none of some records, which it may have archived."
+    UNSHARED = (
+        "unshared",
+        "A share group accepted none of some records: it may have archived them, or begun later.",
+    )
     SHARE_UNDRAINED = "share_undrained", "It is unknown whether a share group finished with a partition."
     ADMIN = "admin", "An admin of the load ended with an error or did not stop."
     NO_OPERATION = "no_operation", "No operation of an admin was acknowledged."

@@ -8,7 +8,7 @@ unclean.leader.election.enable, retention.ms, retention.bytes, cleanup.policy.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 from msgspec.structs import asdict
@@ -37,6 +37,7 @@ from harness.model.documents.contract import (
     ProducerContract,
     ReaderContract,
     ShareContract,
+    ShareReset,
     TimestampType,
     TopicContract,
 )
@@ -45,9 +46,11 @@ from harness.model.errors import BadInput
 from harness.model.scenario.scenario import (
     AUTO_AHEAD,
     JAVA,
+    SHARE_RESET,
     Config,
     Processing,
     Producer,
+    Reader,
     Scenario,
     Step,
     Topic,
@@ -254,7 +257,14 @@ def _share_contract(scenario: Scenario, group: str) -> ShareContract:
         isolation=cast("Isolation", members[0].isolation),
         limit=setting(DELIVERY_LIMIT, DELIVERY_LIMIT_DEFAULT),
         lock_ms=setting(LOCK, LOCK_MS_DEFAULT),
+        reset=cast("ShareReset", share_reset(members)),
     )
+
+
+def share_reset(members: Sequence[Reader]) -> str:
+    """Where a share group with these members begins. The harness sets it in every group, because Kafka's default is
+    `latest`."""
+    return members[0].group_config.get(SHARE_RESET, "earliest")
 
 
 def has_epoch_each(producer: Producer, scenario: Scenario) -> bool:
