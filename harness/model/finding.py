@@ -56,6 +56,10 @@ class Kind(FindingKind, Described):
         "epoch_lookup",
         "A leader that was asked where a leader epoch ended named another offset than its log has, or none.",
     )
+    UNCLEAN_ELECTION = (
+        "unclean_election",
+        "A replica outside the ISR and the ELR became the leader of a topic whose contract does not permit that.",
+    )
     REPLICA_DIVERGENCE = (
         "replica_divergence",
         "The copy of an in-sync replica differs from the leader's below the high watermark.",

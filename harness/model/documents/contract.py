@@ -204,6 +204,13 @@ class Contract(Record, frozen=True, kw_only=True):
         InternalContract | None,
         meaning("of `__remote_log_metadata`; without it no metadata of a copy may be lost"),
     ] = None
+    unclean_internal: Annotated[
+        tuple[str, ...] | None,
+        meaning(
+            "those of Kafka's own topics on which a replica that is not in sync may lead; null = of topics "
+            "without an entry above it is unknown"
+        ),
+    ] = None
     producer_expiration_ms: Annotated[
         int,
         meaning("producer.id.expiration.ms, after which brokers drop the state of a producer that wrote nothing"),

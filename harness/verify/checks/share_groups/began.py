@@ -2,7 +2,7 @@
 end of that moment.
 
 Where that was shows the lowest offset with an acknowledged answer. Until an answer is acknowledged, the group has no
-state there, and a new leader of the partition lets it begin again. From the first acknowledged answer on the state is
+state there, and begins again when the partition gets a new leader. From the first acknowledged answer on the state is
 kept, and everything at that offset or above was written after the group began.
 """
 
