@@ -56,6 +56,10 @@ class Kind(FindingKind, Described):
         "epoch_lookup",
         "A leader that was asked where a leader epoch ended named another offset than its log has, or none.",
     )
+    ACKED_BELOW_MIN_ISR = (
+        "acked_below_min_isr",
+        "A record was acknowledged with acks=all while fewer than min.insync.replicas were in sync.",
+    )
     UNCLEAN_ELECTION = (
         "unclean_election",
         "A replica outside the ISR and the ELR became the leader of a topic whose contract does not permit that.",
