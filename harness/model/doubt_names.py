@@ -90,6 +90,7 @@ class DoubtName(Described):
     # --- about the evidence ---
     NO_RESERVATION = "no_reservation", "Streams have no reservation, so their producers are unknown."
     LEDGER_GAP = "ledger_gap", "A stream has more or fewer rows in the ledger than sequence numbers."
+    EVIDENCE_DIFFERS = "evidence_differs", "Two parts of the evidence contradict each other, or one is not whole."
     CONTRACT_WEAKER = "contract_weaker", "The contract of a producer promises less than its streams were sent with."
 
 

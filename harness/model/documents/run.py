@@ -133,5 +133,7 @@ class Run(Record, frozen=True, kw_only=True):
         Secured | None,
         meaning("proof that all records used TLS; needed if `shape` in scenario.json has `secure` (true)"),
     ] = None
-    load: Annotated[object, meaning("figures of the load; not judged")] = None
+    load: Annotated[
+        object, meaning("figures of the load; in bundles by this harness those that the tables must have")
+    ] = None
     run: Annotated[int | None, meaning("the number in the payloads of its records; not judged")] = None
