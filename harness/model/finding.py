@@ -62,7 +62,7 @@ class Kind(FindingKind, Described):
     )
     UNCLEAN_ELECTION = (
         "unclean_election",
-        "A replica outside the ISR and the ELR became the leader of a topic whose contract does not permit that.",
+        "A replica outside the ISR and the ELR became a leader, and the contract of its topic does not permit that.",
     )
     REPLICA_DIVERGENCE = (
         "replica_divergence",

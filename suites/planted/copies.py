@@ -156,7 +156,7 @@ class Copy:
         return seal_directory(self.path)
 
     def _tell(self) -> None:
-        """What run.json says about tables and steps is made to fit the changed ones."""
+        """Makes run.json fit the changed tables and steps."""
         if any(self._has_changed(table) for table in ("ledger", "transactions", "admin_ops")):
             with self.document("run") as run:
                 run["load"] |= {

@@ -201,7 +201,7 @@ def doubt_reader_that_stopped(copy: Copy) -> Expected:
     return doubtful("reader_behind")
 
 
-# --- what was taken away, in a bundle that was sealed again ---
+# --- evidence that was taken away, in a bundle that was sealed again ---
 
 
 @plant

@@ -103,7 +103,7 @@ def _least(case: Case, history: History, state: PartitionChange, to_ns: int) -> 
     times = [since_ns, *(row.time_ns for row in changes if since_ns <= row.time_ns <= to_ns)]
     values = [history.topic_setting(state.topic, MIN_INSYNC, at_ns, broker=state.leader) or first for at_ns in times]
     known = [int(value) for value in values if value is not None and value.isdecimal()]
-    # What counts after a setting was removed is in no record.
+    # No record has the value that is in force when a setting was removed.
     if len(known) < len(values) or any(row.value is None for row in changes):
         return None
     return min([*known, len(state.replicas)])

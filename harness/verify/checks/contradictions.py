@@ -85,8 +85,8 @@ def _evidence(known: Known) -> Addition:
 
 
 def _left_out(case: Case, rows: Written) -> Iterator[str]:
-    """What bundles by others may lack."""
-    yield from (f"{what}: there is none" for table, what in _ASKED.items() if not rows.at.get(table))
+    """Optional parts that a bundle by others lacks."""
+    yield from (f"{asked}: there is none" for table, asked in _ASKED.items() if not rows.at.get(table))
     if not any(read.kind == "replica" for read in case.reads):
         yield COPIES
     if endless := rows.figures.get(_ENDLESS):
@@ -164,8 +164,9 @@ def _of_brokers(case: Case) -> Iterator[str]:
     last, shape = case.last_snapshot, case.scenario.shape
     wanted = range(1, ((shape.brokers if shape else None) or 0) + 1)
     if last is not None and (down := sorted(set(wanted) - set(last.brokers_up or ()))):
-        healed = "it recovered" if case.run.recovered and case.run.recovered.ok else "what was missing"
-        yield f"brokers {down} of the scenario were not up in the last report of the brokers; run.json says {healed}"
+        recovered = case.run.recovered.ok if case.run.recovered else None
+        text = f"brokers {down} of the scenario were not up in the last report of the brokers"
+        yield f"{text}, and the wait for the cluster to recover ended with {recovered}"
 
 
 WRITTEN: Final[OnDriver[Written]] = OnDriver(name="written", read=written, none=Written)

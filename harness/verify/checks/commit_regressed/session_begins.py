@@ -91,8 +91,8 @@ def _below(given: Prepared, sessions: DataFrame) -> DataFrame:
 
 
 def _members(case: Case) -> Iterator[Values]:
-    """(group, reader) of all members that continue where their groups had committed, of groups that may not have lost
-    what they committed."""
+    """(group, reader) of all members that continue where their groups had committed. Groups that may have lost their
+    commits are left out."""
     if not case.run.groups_resume or not case.complete:
         return
     changed = {event.group for event, _ in case.events(GroupAway)} | {
