@@ -77,7 +77,10 @@ class DoubtName(Described):
     NO_ABORT = "no_abort", "No transaction was aborted, and the scenario aborts some.", DoubtOrigin.SCENARIO
     NO_COMMIT = "no_commit", "No offset commit of a group was acknowledged, or none after the faults."
     UNPROCESSED = "unprocessed", "A processor had not processed all of its input when the run ended."
-    UNSHARED = "unshared", "A share group accepted or rejected none of some records, which it may have archived."
+    UNSHARED = (
+        "unshared",
+        "A share group accepted none of some records: it may have archived them, or begun later.",
+    )
     SHARE_UNDRAINED = "share_undrained", "It is unknown whether a share group finished with a partition."
     ADMIN = "admin", "An admin of the load ended with an error or did not stop."
     NO_OPERATION = "no_operation", "No operation of an admin was acknowledged."
@@ -137,6 +140,11 @@ class DoubtName(Described):
     LEDGER_GAP = (
         "ledger_gap",
         "A stream has more or fewer rows in the ledger than sequence numbers.",
+        DoubtOrigin.MACHINE,
+    )
+    EVIDENCE_DIFFERS = (
+        "evidence_differs",
+        "Two parts of the evidence contradict each other, or one is not whole.",
         DoubtOrigin.MACHINE,
     )
     CONTRACT_WEAKER = (

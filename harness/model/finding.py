@@ -60,6 +60,14 @@ class Kind(FindingKind, Described):
         "epoch_lookup",
         "A leader that was asked where a leader epoch ended named another offset than its log has, or none.",
     )
+    ACKED_BELOW_MIN_ISR = (
+        "acked_below_min_isr",
+        "A record was acknowledged with acks=all while fewer than min.insync.replicas were in sync.",
+    )
+    UNCLEAN_ELECTION = (
+        "unclean_election",
+        "A replica outside the ISR and the ELR became a leader, and the contract of its topic does not permit that.",
+    )
     REPLICA_DIVERGENCE = (
         "replica_divergence",
         "The copy of an in-sync replica differs from the leader's below the high watermark.",

@@ -1,4 +1,4 @@
-"""Share groups (KIP-932) in a run: they begin at the log's start, and have acknowledged all of it at the end."""
+"""Share groups (KIP-932) in a run: where they begin, and that they have acknowledged all of it at the end."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 from harness.kafka.admin.client import AdminView
 from harness.model.clock import now_ns
-from harness.model.contract.contract import LOCK
+from harness.model.contract.contract import LOCK, share_reset
 from harness.model.contract.kafka_defaults import LOCK_MS_DEFAULT
 from harness.model.documents.cluster import ShareGroupOffset
 from harness.model.errors import HarnessTimeout
@@ -24,7 +24,7 @@ def set_up(admin: AdminView, scenario: Scenario) -> None:
     for group, members in scenario.share_groups.items():
         first = members[0]
         admin.alter_group_config(
-            group, {SHARE_RESET: "earliest", SHARE_ISOLATION: first.isolation} | first.group_config
+            group, first.group_config | {SHARE_RESET: share_reset(members), SHARE_ISOLATION: first.isolation}
         )
 
 

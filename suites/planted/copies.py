@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -19,6 +20,7 @@ from harness.evidence import Bundle
 from harness.evidence.columns import arrow_schema
 from harness.evidence.parts import write_parquet
 from harness.evidence.seal import seal_directory
+from harness.model.contract.contract import SENTINEL
 from harness.model.schemas import TABLES
 
 Row = dict[str, Any]
@@ -81,6 +83,8 @@ class Copy:
         self._parts = dict(original.parts)
         self._documents: dict[str, Any] = {}
         self._reserved: dict[str, str] = {}
+        # True: run.json keeps what the run wrote about its load and steps, whatever happens to these.
+        self.contradicts = False
 
     def drop(self, table: str, **wanted: Any) -> int:
         """Removes rows and returns their number; at least one must match."""
@@ -133,6 +137,8 @@ class Copy:
 
     def sealed(self) -> Bundle:
         """Writes the copy; unchanged files are links to the original's."""
+        if not self.contradicts:
+            self._tell()
         shutil.copytree(self.original.merged, self.path, copy_function=os.link)
         for name in self._parts.keys() | self.original.parts.keys():
             part = self._parts[name]
@@ -149,6 +155,37 @@ class Copy:
             (self.path / "reservations" / name).write_text(text)
         return seal_directory(self.path)
 
+    def _tell(self) -> None:
+        """Makes run.json fit the changed tables and steps."""
+        if any(self._has_changed(table) for table in ("ledger", "transactions", "admin_ops")):
+            with self.document("run") as run:
+                run["load"] |= {
+                    "acked": len(self._rows("ledger", outcome="acked")) - len(self._of_sentinels()),
+                    "transactions": _by(self._rows("transactions"), "producer", "outcome"),
+                    "operations": {"every": dict(Counter(row["outcome"] for row in self._rows("admin_ops")))},
+                }
+        if "steps" in self._documents:
+            with self.document("run") as run, self.document("steps") as steps:
+                times = [step[at] for step in steps for at in ("started_ns", "ended_ns", "healed_ns") if step[at]]
+                run["started_ns"] = min([run["started_ns"], *times])
+                run["ended_ns"] = max([run["ended_ns"], *times])
+                run["windows"]["during"] = [
+                    [step["started_ns"], step["healed_ns"] or step["ended_ns"]] for step in steps if step["is_fault"]
+                ]
+
+    def _has_changed(self, table: str) -> bool:
+        changed = {name for name, part in self._parts.items() if part is not self.original.parts.get(name)}
+        return any(name.startswith(f"{table}/") for name in changed)
+
+    def _rows(self, table: str, **wanted: Any) -> list[Row]:
+        parts = [part for name, part in self._parts.items() if name.startswith(f"{table}/")]
+        return [row for part in parts for row in part.filter(_matching(part, wanted)).to_pylist()]
+
+    def _of_sentinels(self) -> list[Row]:
+        lines = (self.original.merged / "reservations" / "all.jsonl").read_text().splitlines()
+        streams = {row["stream"] for row in map(json.loads, lines) if row["producer"] == SENTINEL}
+        return [row for row in self._rows("ledger", outcome="acked") if row["stream"] in streams]
+
     def _touched(self, table: str, wanted: Mapping[str, Any]) -> list[tuple[str, pa.Table, pa.ChunkedArray]]:
         masks = [
             (name, part, _matching(part, wanted)) for name, part in self._parts.items() if name.startswith(f"{table}/")
@@ -163,6 +200,14 @@ def _matching(part: pa.Table, wanted: Mapping[str, Any]) -> pa.ChunkedArray:
     for column, value in wanted.items():
         mask = pc.and_(mask, pc.fill_null(_is(part[column], value), False))
     return mask
+
+
+def _by(rows: Sequence[Row], *columns: str) -> dict[str, dict[str, int]]:
+    """How many rows there are, by the values of two columns."""
+    found: dict[str, dict[str, int]] = {}
+    for (first, second), count in Counter(tuple(row[c] for c in columns) for row in rows).items():
+        found.setdefault(first, {})[second] = count
+    return found
 
 
 def _is_several(value: Any) -> bool:

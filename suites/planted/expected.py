@@ -52,7 +52,7 @@ class Expected:
     doubts: frozenset[str] = frozenset()
     wrong_ack_offset: int = 0
     counted: bool = True  # False: too many breaches to list them
-    by_documents: bool = False  # True: found in documents, without a record in findings.parquet
+    documented: frozenset[Broken] = frozenset()  # those of `broken` without a record in findings.parquet
 
     def with_excused(self, excused: Iterable[Broken]) -> Expected:
         """The same, with these excused findings."""
@@ -65,16 +65,21 @@ def of(kind: Kind, *records: Record) -> list[Broken]:
 
 
 def fails(
-    *broken: Iterable[Broken], doubts: Iterable[str] = (), wrong_ack_offset: int = 0, by_documents: bool = False
+    *broken: Iterable[Broken],
+    doubts: Iterable[str] = (),
+    wrong_ack_offset: int = 0,
+    by_documents: bool = False,
+    also: Iterable[Broken] = (),
 ) -> Expected:
-    """FAIL for these breaches and nothing else."""
+    """FAIL for these breaches and nothing else. by_documents: all are found in documents; `also` are in any case."""
+    documented = frozenset(also)
     every = frozenset(one for part in broken for one in part)
     return Expected(
         status=Status.FAIL,
-        broken=every,
+        broken=every | documented,
         doubts=frozenset(doubts),
         wrong_ack_offset=wrong_ack_offset,
-        by_documents=by_documents,
+        documented=every if by_documents else documented,
     )
 
 

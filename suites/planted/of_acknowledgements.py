@@ -1,10 +1,13 @@
-"""Plants in which two records were acknowledged at one offset, each with its near miss."""
+"""Plants in acknowledgements: two records at one offset, or too few replicas in sync; each with its near miss."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from harness.model.finding import Kind
 from harness.model.outcome import JAVA_CLIENTS
-from suites.planted.copies import Copy
+from harness.verify.engine.fingerprints import CLOCKS_MS
+from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, Record, fails, of, passes
 from suites.planted.plants import forget, last_partition, middle, plant, record_of
 
@@ -63,3 +66,59 @@ def _deleted(copy: Copy) -> tuple[Record, Record]:
 
 def _by_own_client(copy: Copy, record: Record) -> None:
     copy.reserved_by(f"{JAVA_CLIENTS} 4.3.1", record.stream)
+
+
+# --- acked_below_min_isr ---
+
+
+@plant
+def acked_below_min_isr(copy: Copy) -> Expected:
+    """The other replicas had left the ISR 2 s before the sends, and nothing was lost."""
+    rows = _sent_late(copy)
+    _shrunk(copy, rows[0]["called_ns"], rows[-1]["returned_ns"])
+    return fails(of(Kind.ACKED_BELOW_MIN_ISR, *map(record_of, rows)))
+
+
+@plant
+def near_acked_below_min_isr_sent_before(copy: Copy) -> Expected:
+    """The last of the sends began before that."""
+    rows = _sent_late(copy)
+    _shrunk(copy, rows[-1]["called_ns"] + 1, rows[-1]["returned_ns"])
+    return passes()
+
+
+@plant
+def near_acked_below_min_isr_of_a_frozen_leader(copy: Copy) -> Expected:
+    """It may not have known of the change."""
+    rows = _sent_late(copy)
+    from_ns, to_ns = rows[0]["called_ns"], rows[-1]["returned_ns"]
+    leader = _shrunk(copy, from_ns, to_ns)
+    with copy.document("steps") as steps:
+        steps[-1]["facts"].append({"kind": "frozen", "nodes": [leader], "from_ns": from_ns, "to_ns": to_ns})
+    return passes()
+
+
+def _sent_late(copy: Copy) -> list[Row]:
+    """Acknowledged sends that overlap one that was made long after the last change of the ISR, by their calls; all
+    that lie within the time of these."""
+    since_ns = _states(copy.original.documents["history"])[-1]["time_ns"] + 3 * 10**9
+    acked = copy.original.rows("ledger", topic="plain", partition=1, outcome="acked")
+    late = sorted((row for row in acked if row["called_ns"] > since_ns), key=lambda row: int(row["called_ns"]))
+    like = late[len(late) // 2]
+    return [row for row in late if row["called_ns"] >= like["called_ns"] and row["returned_ns"] <= like["returned_ns"]]
+
+
+def _shrunk(copy: Copy, from_ns: int, to_ns: int) -> int:
+    """The leader is alone in the ISR, and has known it for the whole of this time. Returns the leader."""
+    with copy.document("history") as history:
+        last = _states(history)[-1]
+        alone = {"isr": [last["leader"]], "time_ns": from_ns - 2 * 10**9, "offset": history["end"]}
+        whole = {"time_ns": to_ns + CLOCKS_MS * 10**6, "offset": history["end"] + 1}
+        history["changes"] += [last | alone, last | whole]
+        history["end"] += 2
+    return int(last["leader"])
+
+
+def _states(history: Any) -> list[Any]:
+    rows = [row for row in history["changes"] if row["type"] == "partition" and row["topic"] == "plain"]
+    return [row for row in rows if row["partition"] == 1]

@@ -6,11 +6,21 @@ from math import ceil
 from operator import itemgetter
 from typing import Any, Final
 
+from harness.model.contract.internal_topics import TRANSACTIONS
 from harness.model.finding import Kind
 from harness.model.pending import Pending
 from suites.planted.copies import Copy, Original, Row
 from suites.planted.expected import Broken, Expected, Record, doubtful, fails, of, passes
-from suites.planted.plants import AFTER_HEALING, COMMITTED, exited, last_partition, middle, plant, records
+from suites.planted.plants import (
+    AFTER_HEALING,
+    COMMITTED,
+    elect_outsider,
+    exited,
+    last_partition,
+    middle,
+    plant,
+    records,
+)
 
 RETENTION_BYTES: Final = 1_048_576  # of the topic `sized`, in planted.toml
 
@@ -247,6 +257,46 @@ def _deleted_by_step(copy: Copy, *, permitted: bool) -> None:
         steps[-1]["events"].append(event)
     with copy.document("run") as run:
         run["contract"]["topics"]["plain"]["delete_records"] = permitted
+
+
+# --- unclean_election ---
+
+
+@plant
+def elected_out_of_sync(copy: Copy) -> Expected:
+    """No record is lost by it, as the readers show."""
+    elect_outsider(copy, "plain", 0, at_ns=_last_ack_ns(copy))
+    return fails([(Kind.UNCLEAN_ELECTION.value, "plain", 0, None)], by_documents=True)
+
+
+@plant
+def elected_out_of_sync_on_an_internal_topic(copy: Copy) -> Expected:
+    elect_outsider(copy, TRANSACTIONS, 0, at_ns=_last_ack_ns(copy))
+    with copy.document("run") as run:
+        run["contract"]["unclean_internal"] = []
+    return fails([(Kind.UNCLEAN_ELECTION.value, TRANSACTIONS, 0, None)], by_documents=True)
+
+
+@plant
+def near_unclean_election_of_the_last_known_leader(copy: Copy) -> Expected:
+    """ISR and ELR were empty, and it had led before (KIP-966)."""
+    leader = elect_outsider(copy, "plain", 0, at_ns=_last_ack_ns(copy))
+    with copy.document("history") as history:
+        history["changes"][-2] |= {"isr": [], "leader": -1, "last_known_elr": [leader]}
+    return passes()
+
+
+@plant
+def near_unclean_election_that_is_permitted(copy: Copy) -> Expected:
+    elect_outsider(copy, "plain", 0, at_ns=_last_ack_ns(copy))
+    with copy.document("run") as run:
+        run["contract"]["topics"]["plain"]["unclean_election"] = True
+    return passes()
+
+
+def _last_ack_ns(copy: Copy) -> int:
+    """A time after every acknowledgement."""
+    return 1 + max(int(row["returned_ns"]) for row in copy.original.rows("ledger"))
 
 
 # --- hanging_transaction, not_recovered ---

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.model.finding import Kind
 from suites.planted.copies import Copy
 from suites.planted.expected import Expected, doubtful, fails, of, passes
-from suites.planted.plants import ALL_KINDS, middle, plant, records
+from suites.planted.plants import ALL_KINDS, middle, plant, records, transaction
 
 _HOUR_MS = 3_600_000
 
@@ -199,3 +199,89 @@ def doubt_reader_that_stopped(copy: Copy) -> Expected:
     later = {row["offset"] for row in copy.original.rows("observations", **stopped) if row["offset"] > last}
     copy.drop("observations", **stopped, offset=later)
     return doubtful("reader_behind")
+
+
+# --- evidence that was taken away, in a bundle that was sealed again ---
+
+
+@plant
+def doubt_row_of_a_transaction_taken_away(copy: Copy) -> Expected:
+    """Its acknowledged records cease to be promised."""
+    copy.contradicts = True
+    copy.drop("transactions", txn_id=transaction(copy.original, "committed")[0][0].txn_id)
+    return doubtful("evidence_differs")
+
+
+@plant
+def doubt_acknowledged_records_taken_away(copy: Copy) -> Expected:
+    """The last record of a stream is in no table, as if it had never been sent."""
+    copy.contradicts = True
+    last = records(copy.original, "plain", 0)[-1]
+    stream = copy.original.rows("ledger", stream=last.stream)
+    row = max(stream, key=lambda row: int(row["seq"]))
+    copy.change("ledger", {"outcome": "unknown", "offset": None}, stream=row["stream"], seq=row["seq"])
+    return doubtful("evidence_differs")
+
+
+@plant
+def doubt_lookups_taken_away(copy: Copy) -> Expected:
+    copy.drop("lookups")
+    copy.drop("epoch_ends")
+    return doubtful("evidence_differs")
+
+
+@plant
+def doubt_probes_taken_away(copy: Copy) -> Expected:
+    copy.drop("probes")
+    copy.drop("observations", kind="probe")
+    return doubtful("evidence_differs")
+
+
+@plant
+def doubt_replica_reads_taken_away(copy: Copy) -> Expected:
+    """All reads of one copy, with what they returned."""
+    at = {"kind": "replica", "replica": 2}
+    copy.drop("observations", **at)
+    with copy.document("reads") as reads:
+        reads[:] = [read for read in reads if any(read[key] != value for key, value in at.items())]
+    return doubtful("copy_not_read")
+
+
+@plant
+def doubt_fault_that_is_called_none(copy: Copy) -> Expected:
+    copy.contradicts = True
+    with copy.document("steps") as steps:
+        next(step for step in steps if step["is_fault"]).update(is_fault=False, effect=None)
+    return doubtful("evidence_differs")
+
+
+@plant
+def doubt_fault_that_was_not_healed(copy: Copy) -> Expected:
+    copy.contradicts = True
+    with copy.document("steps") as steps:
+        next(step for step in steps if step["is_fault"])["healed_ns"] = None
+    return doubtful("evidence_differs")
+
+
+@plant
+def doubt_step_outside_the_run(copy: Copy) -> Expected:
+    copy.contradicts = True
+    with copy.document("steps") as steps:
+        step = next(step for step in steps if not step["is_fault"])
+        for at in ("started_ns", "ended_ns"):
+            step[at] += 10**12
+    return doubtful("evidence_differs")
+
+
+@plant
+def doubt_broker_that_was_down(copy: Copy) -> Expected:
+    with copy.document("cluster") as cluster:
+        cluster["snapshots"][-1]["brokers_up"] = [1, 2]
+    return doubtful("evidence_differs")
+
+
+@plant
+def doubt_floors_without_targets(copy: Copy) -> Expected:
+    with copy.document("run") as run:
+        run["targets"] = []
+    return doubtful("evidence_differs")

@@ -374,7 +374,7 @@ def lost_in_an_election_that_is_not_permitted(copy: Copy) -> Expected:
     gone = middle(copy.original, count=3)
     forget(copy, *gone)
     elect_uncleanly(copy, gone[0], permitted=False)
-    return fails(of(Kind.LOST, *gone))
+    return fails(of(Kind.LOST, *gone), also=[(Kind.UNCLEAN_ELECTION.value, "plain", 0, None)])
 
 
 @plant

@@ -97,6 +97,34 @@ def near_commit_regressed_accepted_too_late(copy: Copy) -> Expected:
 
 
 @plant
+def near_skipped_read_from_before_the_group_began(copy: Copy) -> Expected:
+    before = _before_it_began(copy)
+    return passes(excused=of(Kind.SKIPPED_READ, *before))
+
+
+@plant
+def never_delivered_after_the_group_began(copy: Copy) -> Expected:
+    """The group begins at the log end, and leaves out a record that was written later."""
+    gone = _accepted_once(copy.original)
+    before = _before_it_began(copy)
+    copy.drop("deliveries", **gone.at)
+    forget(copy, gone, kinds=["live"], reader=READER)
+    return fails(of(Kind.SKIPPED_READ, gone)).with_excused(of(Kind.SKIPPED_READ, *before))
+
+
+def _before_it_began(copy: Copy) -> list[Record]:
+    """The group begins at the log end instead of the log start, after these records."""
+    before = records(copy.original, TOPIC, 0)[:5]
+    for record in before:
+        copy.drop("deliveries", **record.at)
+        forget(copy, record, kinds=["live"], reader=READER)
+    with copy.document("run") as run:
+        for share in run["contract"]["shares"].values():
+            share["reset"] = "latest"
+    return before
+
+
+@plant
 def share_group_not_finished(copy: Copy) -> Expected:
     with copy.document("cluster") as cluster:
         for row in cluster["share_groups"]:

@@ -277,6 +277,35 @@ def near_commit_regressed_by_an_unclean_election(copy: Copy) -> Expected:
     return passes(excused=_regressed("plain", _elected(copy, offsets_partition(READERS, PARTITIONS))))
 
 
+@plant
+def member_began_again_below_its_commits(copy: Copy) -> Expected:
+    """It received everything again from the first record on, as if its group had committed nothing."""
+    rows, middle = _again_from_the_middle(copy)
+    copy.add("observations", [row | {"session": row["session"] + 1, "given_ns": None} for row in rows[:middle]])
+    return fails(_regressed("plain", rows[0]["offset"]))
+
+
+@plant
+def near_commit_regressed_began_again_at_a_commit(copy: Copy) -> Expected:
+    _again_from_the_middle(copy)
+    return passes()
+
+
+def _again_from_the_middle(copy: Copy) -> tuple[list[Row], int]:
+    """The member of a group begins a new session at a commit from the middle of the run. Returns what it received in
+    the partition, and which of these rows is the first of that session."""
+    rows = copy.original.rows("observations", topic="plain", partition=0, reader="grouped")
+    commits = _commits(copy, READERS, "plain")
+    at = commits[len(commits) // 2]["offset"]
+    later = {row["offset"] for row in rows if row["offset"] >= at}
+    session = {row["session"] for row in rows}
+    assert len(session) == 1, "the group's member began several sessions"
+    copy.change(
+        "observations", {"session": session.pop() + 1}, topic="plain", partition=0, reader="grouped", offset=later
+    )
+    return rows, len(rows) - len(later)
+
+
 def _delete(copy: Copy, group: str) -> None:
     """A declared step deleted a group right before its coordinator was asked."""
     snapshots = copy.original.documents["cluster"]["snapshots"][1:]

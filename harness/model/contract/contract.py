@@ -8,13 +8,13 @@ unclean.leader.election.enable, retention.ms, retention.bytes, cleanup.policy.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 from msgspec.structs import asdict
 
 from harness.model.contract.flushing import LONG_MAX, flush_within_ms, unless_never
-from harness.model.contract.internal_topics import OFFSETS, TIER_METADATA, internal_topics
+from harness.model.contract.internal_topics import OFFSETS, OWN, TIER_METADATA, internal_topics
 from harness.model.contract.kafka_defaults import (
     DELETE_RETENTION_MS_DEFAULT,
     DELIVERY_LIMIT_DEFAULT,
@@ -37,6 +37,7 @@ from harness.model.documents.contract import (
     ProducerContract,
     ReaderContract,
     ShareContract,
+    ShareReset,
     TimestampType,
     TopicContract,
 )
@@ -45,9 +46,11 @@ from harness.model.errors import BadInput
 from harness.model.scenario.scenario import (
     AUTO_AHEAD,
     JAVA,
+    SHARE_RESET,
     Config,
     Processing,
     Producer,
+    Reader,
     Scenario,
     Step,
     Topic,
@@ -72,6 +75,7 @@ LOCK: Final = "share.record.lock.duration.ms"
 TIMESTAMP_TYPE: Final = "message.timestamp.type"
 APPEND_TIME: Final = "append"  # how a contract names LogAppendTime
 COMPRESSION_TYPE: Final = "compression.type"
+UNCLEAN: Final = "unclean.leader.election.enable"
 MIN_INSYNC: Final = "min.insync.replicas"
 
 _INT_MAX: Final = (1 << 31) - 1
@@ -97,7 +101,7 @@ _NUMBERS: Final[Mapping[str, tuple[int, int]]] = {
     f"cleaner.{MIN_COMPACTION_LAG}": (0, LONG_MAX),
 }
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "unclean.leader.election.enable": ("true", "false"),
+    UNCLEAN: ("true", "false"),
     TIMESTAMP_TYPE: ("CreateTime", "LogAppendTime"),
     "cleanup.policy": ("delete", "compact", "delete,compact", "compact,delete"),
 }
@@ -166,6 +170,11 @@ def contract_of(scenario: Scenario) -> Contract:
         ),
         shares={group: _share_contract(scenario, group) for group in scenario.share_groups},
         tier=_internal_contract(scenario, TIER_METADATA) if scenario.shape.tier else None,
+        unclean_internal=tuple(
+            name
+            for name in OWN
+            if scenario.shape.config.get(UNCLEAN, "false") == "true" or _elected_by_hand(scenario, name)
+        ),
     )
 
 
@@ -180,7 +189,7 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
     def setting(name: str, broker_name: str, default: str) -> str:
         return topic.config.get(name, broker.get(broker_name, default))
 
-    unclean = setting("unclean.leader.election.enable", "unclean.leader.election.enable", "false") == "true"
+    unclean = setting(UNCLEAN, UNCLEAN, "false") == "true"
     policy = setting("cleanup.policy", "log.cleanup.policy", "delete")
     return TopicContract(
         topic=topic.name,
@@ -254,7 +263,14 @@ def _share_contract(scenario: Scenario, group: str) -> ShareContract:
         isolation=cast("Isolation", members[0].isolation),
         limit=setting(DELIVERY_LIMIT, DELIVERY_LIMIT_DEFAULT),
         lock_ms=setting(LOCK, LOCK_MS_DEFAULT),
+        reset=cast("ShareReset", share_reset(members)),
     )
+
+
+def share_reset(members: Sequence[Reader]) -> str:
+    """Where a share group with these members begins. The harness sets it in every group, because Kafka's default is
+    `latest`."""
+    return members[0].group_config.get(SHARE_RESET, "earliest")
 
 
 def has_epoch_each(producer: Producer, scenario: Scenario) -> bool:

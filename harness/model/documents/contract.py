@@ -25,6 +25,7 @@ from harness.model.documents.record import Acks, Isolation, OfPlace, Record, mea
 
 TimestampType = Literal["create", "append"]
 CommitsOfProcessor = Literal["transaction", "after", "before"]
+ShareReset = Literal["earliest", "latest"]  # share.auto.offset.reset
 Setting = Annotated[object, meaning("as the scenario writes it")]
 
 
@@ -120,7 +121,8 @@ class ProcessorContract(Record, frozen=True, kw_only=True):
 
 
 class ShareContract(Record, frozen=True, kw_only=True):
-    """The promise to a share group (KIP-932): it receives every record of its topics at least once."""
+    """The promise to a share group (KIP-932): it receives every record of its topics at least once, from where it
+    begins."""
 
     group: Annotated[str, meaning("its name")]
     topics: Annotated[tuple[str, ...], meaning("its topics")]
@@ -131,6 +133,12 @@ class ShareContract(Record, frozen=True, kw_only=True):
     lock_ms: Annotated[int, meaning("how long a record that a member received is not delivered to another one")] = (
         LOCK_MS_DEFAULT
     )
+    reset: Annotated[
+        ShareReset,
+        meaning(
+            "share.auto.offset.reset of the group; with `latest` it need not receive what was written before it began"
+        ),
+    ] = "earliest"
 
 
 class InternalContract(Record, frozen=True, kw_only=True):
@@ -195,6 +203,13 @@ class Contract(Record, frozen=True, kw_only=True):
     tier: Annotated[
         InternalContract | None,
         meaning("of `__remote_log_metadata`; without it no metadata of a copy may be lost"),
+    ] = None
+    unclean_internal: Annotated[
+        tuple[str, ...] | None,
+        meaning(
+            "those of Kafka's own topics on which a replica that is not in sync may lead; null = of topics "
+            "without an entry above it is unknown"
+        ),
     ] = None
     producer_expiration_ms: Annotated[
         int,

@@ -141,5 +141,7 @@ class Run(Record, frozen=True, kw_only=True):
             "fact `stopped` with `how` = `crashed` has its id and its time. Null or absent: not known"
         ),
     ] = None
-    load: Annotated[object, meaning("figures of the load; not judged")] = None
+    load: Annotated[
+        object, meaning("figures of the load; in bundles by this harness those that the tables must have")
+    ] = None
     run: Annotated[int | None, meaning("the number in the payloads of its records; not judged")] = None

@@ -279,11 +279,15 @@ def _elections(states: Sequence[PartitionChange]) -> Iterator[Election]:
         if after.from_snapshot:
             yield Election(after=after, before=None, elected_from=ElectedFrom.UNKNOWN)
         elif after.leader != before.leader:
-            yield Election(after=after, before=before, elected_from=_elected_from(before, after.leader))
+            yield Election(after=after, before=before, elected_from=_elected_from(before, after))
 
 
-def _elected_from(before: PartitionChange, leader: int) -> ElectedFrom:
-    if leader in before.isr:
+def _elected_from(before: PartitionChange, after: PartitionChange) -> ElectedFrom:
+    """A reassignment ends with the record by which its last replica joins the ISR, and that replica may lead at once.
+    An unclean election changes no replicas (`PartitionChangeBuilder`)."""
+    leader = after.leader
+    moved = (before.adding or before.removing) and not (after.adding or after.removing)
+    if leader in before.isr or (moved and leader in after.isr):
         return ElectedFrom.ISR
     if leader in before.elr:
         return ElectedFrom.ELR

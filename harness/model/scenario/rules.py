@@ -6,10 +6,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from difflib import get_close_matches
+from typing import get_args
 
 from harness.model.contract.configuration import ISOLATIONS
 from harness.model.contract.contract import DELIVERY_LIMIT, LOCK, MIN_INSYNC, RECREATE_TOPIC, check_config
 from harness.model.contract.promises import EVENTS
+from harness.model.documents.contract import ShareReset
 from harness.model.entities import REPLICAS as REPLICAS_OF_ADMINS
 from harness.model.entities import WORKS
 from harness.model.errors import BadInput
@@ -27,6 +29,7 @@ from harness.model.scenario.scenario import (
     SHARE,
     SHARE_GROUPS_SINCE,
     SHARE_ISOLATION,
+    SHARE_RESET,
     STREAMS,
     VALUE_BYTES_MAX,
     Admin,
@@ -368,6 +371,8 @@ def _one_share_group(group: str, members: tuple[Reader, ...], scenario: Scenario
             )
         if key == SHARE_ISOLATION:
             raise BadInput(f"{where}: group_config: set isolation = {value!r} instead of {key}")
+        if key == SHARE_RESET and value not in get_args(ShareReset):
+            raise BadInput(f"{where}: group_config: {key} = {value!r}; it is one of {'; '.join(get_args(ShareReset))}")
         if key in (DELIVERY_LIMIT, LOCK) and not value.isdecimal():
             raise BadInput(f"{where}: group_config: {key} = {value!r}; give a whole number")
     for member in members[1:]:

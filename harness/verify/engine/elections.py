@@ -134,7 +134,7 @@ def _sample(event: LeaderSeen | InternalLeaderSeen, step: Step, since_ns: int) -
 
 
 def _in_history(case: Case, history: History, topics: Collection[str]) -> Iterator[LeaderChange]:
-    timed, began_ns = _Clocks(case, history), case.run.started_ns or 0
+    timed, began_ns = Clocks(case, history), case.run.started_ns or 0
     rows = history.of(PartitionChange)
     for topic_id, partition in dict.fromkeys((row.topic_id, row.partition) for row in rows if row.topic in topics):
         elections = {e.after.offset: e for e in history.elections(topic_id, partition)}
@@ -153,7 +153,7 @@ def _change(
     earlier: Sequence[PartitionChange],
     after: PartitionChange,
     election: Election | None,
-    timed: _Clocks,
+    timed: Clocks,
     late_ns: int,
 ) -> LeaderChange:
     source = None if election is None else election.elected_from
@@ -176,7 +176,7 @@ def _change(
     )
 
 
-def _in_sync_ns(states: Sequence[PartitionChange], leader: int, timed: _Clocks) -> int:
+def _in_sync_ns(states: Sequence[PartitionChange], leader: int, timed: Clocks) -> int:
     """When the new leader was last removed from the ISR, or elected if it was still in it.
 
     A leader acknowledges only what every member of the ISR has, and it counts a member until the controller has
@@ -186,7 +186,7 @@ def _in_sync_ns(states: Sequence[PartitionChange], leader: int, timed: _Clocks) 
     return ends[-1].time_ns if ends and timed.right(ends[-1]) else 0
 
 
-def _learned_ns(case: Case, history: History, timed: _Clocks, states: Sequence[PartitionChange], number: int) -> int:
+def _learned_ns(case: Case, history: History, timed: Clocks, states: Sequence[PartitionChange], number: int) -> int:
     """Until when the leader before `states[number]` may have acknowledged records in its old epoch."""
     deposed, leader = states[number], states[number - 1].leader
     if not timed.right(deposed):
@@ -241,7 +241,7 @@ def _registrations(history: History, broker: int, offset: int) -> list[Change]:
     ]
 
 
-class _Clocks:
+class Clocks:
     """Which times of a history are right: those by controllers with clocks that no step changed."""
 
     def __init__(self, case: Case, history: History) -> None:

@@ -52,9 +52,9 @@ def returned_empty(
     return contract(built, replicas=3, **{"min_insync_replicas": 1, **settings})
 
 
-def in_history(built: Built, *leaders: int, isr: tuple[int, ...] = (1,)) -> Built:
+def in_history(built: Built, *leaders: int, isr: tuple[int, ...] = (1,), last_known: tuple[int, ...] = ()) -> Built:
     """The history of the cluster has these leaders after the death of broker 1, and steps.json has no samples."""
-    metadata = Metadata().in_sync(START_NS, 1).led(-1, LATER_NS, isr=isr)
+    metadata = Metadata().in_sync(START_NS, 1, last_known=last_known).led(-1, LATER_NS, isr=isr)
     for number, leader in enumerate(leaders, start=1):
         metadata.led(leader, LATER_NS + number * 10**9, isr=(leader,))
     built.metadata = metadata.history()
@@ -63,6 +63,7 @@ def in_history(built: Built, *leaders: int, isr: tuple[int, ...] = (1,)) -> Buil
     return built
 
 
+ELECTED = "unclean_election 1"
 # name -> (history, what condemns, number of records that are excused)
 CASES: dict[str, tuple[Built, list[str], int]] = {
     "the records that it lost": (returned(truncated()), [], 2),
@@ -85,13 +86,17 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         0,
     ),
     "in a history": (in_history(returned(truncated()), 1), [], 2),
-    "in a history, another replica leads next": (in_history(returned(truncated()), 2), ["lost 2"], 0),
-    "in a history, another leader in between": (in_history(returned(truncated()), 2, 1), ["lost 2"], 0),
-    "in a history, an election out of the ISR": (in_history(returned(truncated()), 1, isr=()), ["lost 2"], 0),
-    "its disk, in a history": (in_history(returned_empty(truncated()), 1, isr=()), [], 2),
+    "in a history, another replica leads next": (in_history(returned(truncated()), 2), ["lost 2", ELECTED], 0),
+    "in a history, another leader in between": (
+        in_history(returned(truncated()), 2, 1),
+        ["lost 2", ELECTED, ELECTED],
+        0,
+    ),
+    "in a history, an election out of the ISR": (in_history(returned(truncated()), 1, isr=()), ["lost 2", ELECTED], 0),
+    "its disk, in a history": (in_history(returned_empty(truncated()), 1, isr=(), last_known=(1,)), [], 2),
     "its disk, in a history, and another replica leads next": (
         in_history(returned_empty(truncated()), 2),
-        ["lost 2"],
+        ["lost 2", ELECTED],
         0,
     ),
     "its disk": (returned_empty(truncated()), [], 2),

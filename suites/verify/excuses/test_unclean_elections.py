@@ -231,7 +231,12 @@ CASES: dict[str, tuple[Built, list[str], int, list[str]]] = {
     "two quick elections: acknowledged by the second leader": (quick(LATER_NS + 5 * S, 4), ["lost 1"], 0, []),
     "two quick elections: acknowledged before both": (quick(LATER_NS, 2), [], 3, []),
     "an unclean election": (elected(out_of_sync()), [], 2, []),
-    "an unclean election that the contract forbids": (elected(out_of_sync(), permitted=False), ["lost 2"], 0, []),
+    "an unclean election that the contract forbids": (
+        elected(out_of_sync(), permitted=False),
+        ["lost 2", "unclean_election 1"],
+        0,
+        [],
+    ),
     "an unclean election before the acknowledgements, of a leader that was killed": (
         fault(
             elected(Metadata().in_sync(START_NS, 1).led(2, START_NS, isr=(2,))),

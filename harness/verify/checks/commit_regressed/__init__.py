@@ -20,6 +20,7 @@ from harness.verify.addition import Addition, Order
 from harness.verify.checks.commit_regressed import offset_loss
 from harness.verify.checks.commit_regressed.reasons import Reported
 from harness.verify.checks.commit_regressed.redelivered import missed, redelivered
+from harness.verify.checks.commit_regressed.session_begins import began_below_commits
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
@@ -285,11 +286,14 @@ CHECK: Final = Check(
             f"the group was deleted with its offsets, and has offset {run.offset_first} again"
         ),
         (Kind.COMMIT_REGRESSED, Reported.GONE): lambda run: f"the group has no offset; {_last_commit(run)}",
+        (Kind.COMMIT_REGRESSED, Reported.BEGAN_BELOW): lambda run: (
+            f"a member began there, and its group had committed {run.other_first} or a higher offset before"
+        ),
         (Kind.TORN_TRANSACTION, Reported.OFFSETS): (
             "the records and the offsets of one transaction had different outcomes, so the group's offset is wrong"
         ),
     },
-    queries={"commit_regressed": commit_regressed},
+    queries={"commit_regressed": commit_regressed, "began_below_commits": began_below_commits},
     on_driver=(REDELIVERED, MISSED),
     adds=_groups,
     order=Order(doubts=45),
@@ -308,5 +312,7 @@ CHECK: Final = Check(
         "near_commit_regressed_of_a_deleted_group",
         "commit_regressed_with_an_unrelated_unclean_election",
         "near_commit_regressed_by_an_unclean_election",
+        "member_began_again_below_its_commits",
+        "near_commit_regressed_began_again_at_a_commit",
     ),
 )

@@ -12,4 +12,5 @@ class Reported(Reason):
     NOBODY = "nobody", "No commit had it."
     DELETED = "deleted", "The group was deleted with its offsets, and has one again."
     GONE = "gone", "The group has no offset."
+    BEGAN_BELOW = "began below", "A member began below everything that its group had committed."
     OFFSETS = "offsets", "The records and the offsets of one transaction had different outcomes."

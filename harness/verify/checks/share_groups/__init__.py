@@ -17,7 +17,7 @@ from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
-from harness.verify.checks.share_groups import archived
+from harness.verify.checks.share_groups import archived, began
 from harness.verify.checks.share_groups.reasons import Shared
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
@@ -38,6 +38,7 @@ _STANDS: Final[Columns] = {
     "isolation": "string",
     "limit": "int64",
     "lock_ms": "int64",
+    "late": "bool",  # it need not begin at the log start
     "unseen": "int64",
     "done": "bool",  # the coordinator reported that the group has finished with all of it
     "start": "int64",  # the group has finished with everything below this
@@ -59,7 +60,8 @@ def share_groups(given: Prepared) -> DataFrame:
 
     The group has finished with a record that no member ever accepted or rejected: skipped_read, with the number of
     deliveries, because it may have been archived at the limit. Deliveries with lost responses count too: if those
-    that faults may have caused suffice, this is no finding but a doubt. A record of which two accepts or rejects were
+    that faults may have caused suffice, this is no finding but a doubt. So it is if no answer shows where a group began
+    that need not begin at the log start. A record of which two accepts or rejects were
     acknowledged: commit_regressed, because the group delivered it again after the first. Any other repeated delivery is
     at-least-once, and no finding.
     """
@@ -76,8 +78,9 @@ def share_groups(given: Prepared) -> DataFrame:
             "reported"
         ),
     )
-    began = answered.groupBy(*_SHARE).agg(F.min("given_ns").alias("began_ns"))
-    each = kept(wanted.join(mine, _GIVEN, "left").join(F.broadcast(began), _SHARE, "left"))
+    kept_state = F.count_if(F.col("outcome") == Outcome.ACKED.value) > 0
+    since = answered.groupBy(*_SHARE).agg(F.min("given_ns").alias("began_ns"), kept_state.alias("placed"))
+    each = kept(wanted.join(mine, _GIVEN, "left").join(F.broadcast(since), _SHARE, "left"))
     times = F.coalesce("times", F.lit(0))
     # A delivery may have stayed in a member's buffer until its lock expired, as long as the group was active.
     expired = F.floor(F.coalesce(F.col("last_ns") - F.col("began_ns"), F.lit(0)) / (F.col("lock_ms") * 10**6))
@@ -85,7 +88,8 @@ def share_groups(given: Prepared) -> DataFrame:
     archived = times >= F.col("limit")
     uncertain = ~archived & (times + F.col("unseen") + expired >= F.col("limit"))
     reason = F.when(F.col("times").isNull(), F.lit(Shared.NEVER_GIVEN)).otherwise(F.lit(Shared.UNACCEPTED))
-    kind = F.when(uncertain, F.lit(UNSHARED)).otherwise(F.lit(Kind.SKIPPED_READ.value))
+    nowhere = F.col("late") & ~F.coalesce("placed", F.lit(False))
+    kind = F.when(uncertain | nowhere, F.lit(UNSHARED)).otherwise(F.lit(Kind.SKIPPED_READ.value))
     again = each.where("reported > 1")
     return union(
         [
@@ -119,7 +123,7 @@ def _wanted(given: Prepared, stands: DataFrame) -> DataFrame:
     shown = shown.where("offset <= greatest(written, reached)")
     undecided = given.ledger.where(F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)).select(*RECORD)
     shown = shown.join(undecided, RECORD, "left_anti")
-    return shown.select(*_GIVEN, "stream", "seq", "limit", "lock_ms", "unseen", "done", "start").distinct()
+    return shown.select(*_GIVEN, "stream", "seq", "limit", "lock_ms", "late", "unseen", "done", "start").distinct()
 
 
 def _progress(number: int, case: Case) -> Iterator[Values]:
@@ -139,6 +143,7 @@ def _progress(number: int, case: Case) -> Iterator[Values]:
                     share.isolation,
                     share.limit,
                     share.lock_ms,
+                    share.reset == began.LATEST,
                     _lost_deliveries(case),
                     at.lag == 0,
                     at.start or 0,
@@ -169,10 +174,12 @@ def _unaccepted(known: Known) -> Iterator[Doubt]:
     for run in known.runs:
         if run.kind == UNSHARED:
             left[run.reader or "", f"{run.topic}/{run.partition}"] += run.fate_records
+    late = {share.group for share in known.case.contract.shares.values() if share.reset == began.LATEST}
     for (group, place), records in left.items():
         text = f"share group {group} accepted none of {records} records of {place}"
-        archived = "it may have archived them: a delivery whose response was lost counts towards the limit, too"
-        yield Doubt(DoubtName.UNSHARED, f"{text}; {archived}")
+        why = "it may have archived them: a delivery whose response was lost counts towards the limit, too"
+        before = ", or have begun after them: share.auto.offset.reset=latest" if group in late else ""
+        yield Doubt(DoubtName.UNSHARED, f"{text}; {why}{before}")
 
 
 def _undrained(case: Case) -> Iterator[str]:
@@ -210,7 +217,7 @@ CHECK: Final = Check(
     queries={"share_groups": share_groups},
     adds=_unfinished,
     order=Order(doubts=25),
-    excuses=archived.EXCUSES,
+    excuses=(*archived.EXCUSES, *began.EXCUSES),
     planted=(
         "never_delivered",
         "near_skipped_read_delivered_to_another_member",
@@ -221,5 +228,7 @@ CHECK: Final = Check(
         "accepted_and_delivered_again",
         "near_commit_regressed_accepted_too_late",
         "share_group_not_finished",
+        "near_skipped_read_from_before_the_group_began",
+        "never_delivered_after_the_group_began",
     ),
 )

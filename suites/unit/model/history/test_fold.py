@@ -103,6 +103,13 @@ def test_an_election_from_outside_is_unclean() -> None:
     assert not last(*records, change(LeaderRecoveryState=0)).recovering
 
 
+def test_a_replica_that_joins_the_isr_by_the_end_of_its_reassignment_may_lead_at_once() -> None:
+    moving = change(Replicas=(1, 2), AddingReplicas=(2,), RemovingReplicas=(1,))
+    moved = change(Replicas=(2,), Isr=(2,), Leader=2, AddingReplicas=(), RemovingReplicas=())
+    assert elected(partition(isr=(1,)), moving, moved) == [(2, ElectedFrom.ISR)]
+    assert elected(partition(isr=(1,)), moving, change(Isr=(2,), Leader=2)) == [(2, ElectedFrom.UNCLEAN)]
+
+
 def test_the_last_known_leader_may_be_elected_only_if_isr_and_elr_are_empty() -> None:
     empty = change(Isr=(), Leader=-1, LastKnownElr=(1,))
     kept = change(Isr=(), Leader=-1, EligibleLeaderReplicas=(2,), LastKnownElr=(1,))

@@ -313,6 +313,14 @@ def test_a_group_starts_at_the_log_start_by_default() -> None:
     assert admin.config["jobs"]["share.auto.offset.reset"] == "latest"
 
 
+def test_the_contract_says_where_a_group_begins() -> None:
+    assert contract_of(read()).shares["jobs"].reset == "earliest"
+    late = read(', group_config = { "share.auto.offset.reset" = "latest" }')
+    assert contract_of(late).shares["jobs"].reset == "latest"
+    told = refused(', group_config = { "share.auto.offset.reset" = "by_duration:PT1H" }')
+    assert told.endswith("share.auto.offset.reset = 'by_duration:PT1H'; it is one of earliest; latest")
+
+
 def test_the_drain_waits_until_no_partition_has_lag() -> None:
     some_left = {("t", 0): ShareOffset(3, 0), ("t", 1): ShareOffset(0, 2)}
     done = {("t", 0): ShareOffset(3, 0), ("t", 1): ShareOffset(2, 0)}

@@ -144,6 +144,12 @@ def without_progress(history: Built) -> Built:
     return history
 
 
+def began_late(history: Built) -> Built:
+    """The group was set to begin at the log end, as Kafka does where nothing is set."""
+    history.run["contract"]["shares"]["s"]["reset"] = "latest"
+    return history
+
+
 FIRST = all_of([0, 1])
 CASES: dict[str, tuple[Built, list[str]]] = {
     # --- legal
@@ -167,7 +173,24 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         [],
     ),
     "unknown outcome, above all deliveries": (share_group("AU", (0, "yes")), []),
+    "written before the group began": (began_late(share_group("AAA", (2, "yes"))), []),
+    "written before the group began, and delivered before its state was kept": (
+        began_late(share_group("AAA", (0, "dead"), (1, "lost"), (2, "yes"))),
+        [],
+    ),
     # --- not legal
+    "written before the group began, which begins at the log start": (
+        share_group("AAA", (2, "yes")),
+        ["skipped_read 2"],
+    ),
+    "written after the group began, and never delivered": (
+        began_late(share_group("AAA", (1, "yes"))),
+        ["skipped_read 1"],
+    ),
+    "written after the group began, and released only": (
+        began_late(undisturbed(share_group("AAA", (1, "back"), (2, "yes")))),
+        ["skipped_read 1"],
+    ),
     "left out, as its member observed": (
         observed(share_group("AAA", (0, "yes"), (2, "yes")), 0, 2),
         ["skipped_read 1"],
@@ -229,6 +252,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         delivered_late(30, undisturbed(counted(3, share_group("AAA", *FIRST, *all_of([2, 2], "back"))))),
         [],
     ),
+    "it is unknown where the group began": (began_late(share_group("AAA", (1, "dead"))), []),
     "one delivery below the limit, and a broker died": (share_group("AAA", *FIRST, *all_of([2, 2], "back")), []),
 }
 UNDRAINED = {"not finished yet", "no progress reported", "an unknown lag"}
@@ -237,6 +261,7 @@ UNSHARED = {
     "never delivered, while answers were lost for 12 s",
     "one delivery below the limit, and a lock may have expired",
     "one delivery below the limit, and a broker died",
+    "it is unknown where the group began",
 }
 
 BATCH = HistoryBatch(history for history, _ in CASES.values())
@@ -274,6 +299,15 @@ def test_a_finding_names_the_record(judged: dict[str, Verdict]) -> None:
 def test_an_archived_record_is_excused_with_its_limit(judged: dict[str, Verdict]) -> None:
     (archived,) = judged["archived at the limit"].findings
     assert archived.excused_by == "archived at share.delivery.count.limit=3 of share group s"
+
+
+def test_what_a_group_did_not_get_because_it_began_later_is_said(judged: dict[str, Verdict]) -> None:
+    (before,) = judged["written before the group began"].findings
+    assert (before.offset_first, before.offset_last, before.count) == (0, 1, 2)
+    assert before.excused_by == "written before share group s began there: share.auto.offset.reset=latest"
+    (doubt,) = [d for d in judged["it is unknown where the group began"].doubts if d.name == "unshared"]
+    assert doubt.text.startswith("share group s accepted none of 3 records of t/0")
+    assert doubt.text.endswith("or have begun after them: share.auto.offset.reset=latest")
 
 
 def test_repeated_deliveries_are_counted(judged: dict[str, Verdict]) -> None:

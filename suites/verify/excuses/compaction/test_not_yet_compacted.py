@@ -148,7 +148,7 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         with_history(
             keyed(History("AA|A").build(taken(0))), Metadata().in_sync(START_NS, 1).led(2, START_NS, isr=(2,))
         ),
-        [],
+        ["unclean_election 1"],
         1,
     ),
     "in the only segment, and in a history one in sync led": (
@@ -161,7 +161,7 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
             keyed(History("AA|A").build(taken(0))),
             Metadata(topic_id="Old").in_sync(START_NS, 1).led(2, START_NS, isr=(2,)),
         ),
-        ["lost 1"],
+        ["lost 1", "unclean_election 1"],
         0,
     ),
     # --- another record at its offset
