@@ -69,7 +69,13 @@ def groups_at_rest(
 
     waited = settled(pending, what="every consumer group to be at rest", deadline_s=deadline_s)
     unsettled = tuple(seen for seen in restless.values() if seen)
-    return GroupsAtRest(ok=waited.ok, waited_s=waited.waited_s, last_seen=waited.last_seen, unsettled=unsettled)
+    return GroupsAtRest(
+        ok=waited.ok,
+        waited_s=waited.waited_s,
+        last_seen=waited.last_seen,
+        asked=tuple(sorted(groups)),
+        unsettled=unsettled,
+    )
 
 
 def look_at_group(admin: AdminView, load: Groups, group: str) -> GroupLook:
@@ -84,6 +90,7 @@ def look_at_group(admin: AdminView, load: Groups, group: str) -> GroupLook:
         unassigned=len(wanted - given.keys()),
         assigned_twice=sum(times > 1 for times in given.values()),
         of_nobody=sum(len(member.places) for member in seen.members if member.client not in members),
+        unknown_members=len(members.keys() - {member.client for member in seen.members}),
         differing=sum(differing),
     )
 
@@ -92,5 +99,5 @@ def _sentence(look: GroupLook) -> str:
     return (
         f"group {look.group} is {look.state or 'without an answer'}: {look.unassigned} partitions without a member, "
         f"{look.assigned_twice} with several, {look.of_nobody} of members that do not run, {look.differing} of which "
-        "members report another assignment"
+        f"members report another assignment; {look.unknown_members} members are unknown to it"
     )

@@ -80,6 +80,7 @@ class GroupLook(Record, frozen=True, kw_only=True):
     unassigned: Annotated[int, meaning("partitions of its topics that no member has")] = 0
     assigned_twice: Annotated[int, meaning("partitions that several members have")] = 0
     of_nobody: Annotated[int, meaning("partitions of members that do not run")] = 0
+    unknown_members: Annotated[int, meaning("members that run, and that the coordinator does not know")] = 0
     differing: Annotated[int, meaning("partitions that a running member has, and says that it has not, or reverse")] = 0
 
     @property
@@ -89,13 +90,17 @@ class GroupLook(Record, frozen=True, kw_only=True):
 
     @property
     def assigned(self) -> bool:
-        """Whether, for the coordinator, every partition has one member that runs."""
-        return self.state == "Stable" and not (self.unassigned or self.assigned_twice or self.of_nobody)
+        """Whether the coordinator knows all members that run, and has assigned each partition to one of them."""
+        wrong = self.unassigned or self.assigned_twice or self.of_nobody or self.unknown_members
+        return self.state == "Stable" and not wrong
 
 
 class GroupsAtRest(Settled, frozen=True, kw_only=True):
     """The wait, after healing and under load, for every consumer group to be at rest once."""
 
+    asked: Annotated[
+        tuple[str, ...], meaning("the groups; not those of which a member had ended with an error, which is a doubt")
+    ] = ()
     unsettled: Annotated[
         tuple[GroupLook, ...],
         meaning(

@@ -37,6 +37,8 @@ def _finding(case: Case, look: GroupLook, waited_s: float) -> Finding:
         "members that do not run": look.of_nobody,
     }
     wrong = ", ".join(f"{count} partitions have {whom}" for whom, count in parts.items() if count)
+    if look.unknown_members:
+        wrong += f"{', ' if wrong else ''}{look.unknown_members} members that run are unknown to its coordinator"
     return Finding(
         kind=Kind.GROUP_UNSETTLED,
         count=max(1, sum(parts.values())),
