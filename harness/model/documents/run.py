@@ -86,13 +86,12 @@ class GroupLook(Record, frozen=True, kw_only=True):
     @property
     def at_rest(self) -> bool:
         """Whether coordinator and members agree on an assignment of every partition to one member."""
-        return self.assigned and not self.differing
+        return self.assigned and not (self.differing or self.unknown_members)
 
     @property
     def assigned(self) -> bool:
-        """Whether the coordinator knows all members that run, and has assigned each partition to one of them."""
-        wrong = self.unassigned or self.assigned_twice or self.of_nobody or self.unknown_members
-        return self.state == "Stable" and not wrong
+        """Whether the coordinator has assigned each partition to one member that runs."""
+        return self.state == "Stable" and not (self.unassigned or self.assigned_twice or self.of_nobody)
 
 
 class GroupsAtRest(Settled, frozen=True, kw_only=True):
@@ -105,7 +104,7 @@ class GroupsAtRest(Settled, frozen=True, kw_only=True):
         tuple[GroupLook, ...],
         meaning(
             "groups that never were: the finding `group_unsettled`, and a doubt if only members report another "
-            "assignment"
+            "assignment or are unknown to it"
         ),
     ] = ()
 

@@ -37,8 +37,6 @@ def _finding(case: Case, look: GroupLook, waited_s: float) -> Finding:
         "members that do not run": look.of_nobody,
     }
     wrong = ", ".join(f"{count} partitions have {whom}" for whom, count in parts.items() if count)
-    if look.unknown_members:
-        wrong += f"{', ' if wrong else ''}{look.unknown_members} members that run are unknown to its coordinator"
     return Finding(
         kind=Kind.GROUP_UNSETTLED,
         count=max(1, sum(parts.values())),
@@ -53,9 +51,9 @@ def _finding(case: Case, look: GroupLook, waited_s: float) -> Finding:
 def _doubt(look: GroupLook, waited_s: float) -> Doubt:
     return Doubt(
         DoubtName.UNATTRIBUTED,
-        f"{waited_s:g} s after healing the coordinator has assigned every partition of group {look.group}, and its "
-        f"members report another assignment of {look.differing} partitions; the evidence does not show whether the "
-        "release or the client caused it",
+        f"{waited_s:g} s after healing the coordinator has assigned every partition of group {look.group}, while its "
+        f"members report another assignment of {look.differing} partitions, and it does not know {look.unknown_members} "
+        "of them; the evidence does not show whether the release or the client caused it",
     )
 
 

@@ -81,9 +81,9 @@ def test_a_group_is_at_rest_when_coordinator_and_members_agree() -> None:
     assert look(GroupSeen("Stable", (Member("a", A), Member("b", B))), {"a": A, "b": B}).at_rest
 
 
-def test_a_member_that_the_coordinator_does_not_know_is_no_rest() -> None:
+def test_a_member_that_the_coordinator_does_not_know_is_not_at_rest() -> None:
     found = look(GroupSeen("Stable", (Member("a", A | B),)), {"a": A | B, "b": NONE})
-    assert (found.assigned, found.unknown_members) == (False, 1)
+    assert (found.unknown_members, found.assigned, found.at_rest) == (1, True, False)
 
 
 def test_members_that_report_another_assignment_are_no_fault_of_the_coordinator() -> None:
