@@ -52,8 +52,8 @@ def _doubt(look: GroupLook, waited_s: float) -> Doubt:
     return Doubt(
         DoubtName.UNATTRIBUTED,
         f"{waited_s:g} s after healing the coordinator has assigned every partition of group {look.group}, while its "
-        f"members report another assignment of {look.differing} partitions, and it does not know {look.unknown_members} "
-        "of them; the evidence does not show whether the release or the client caused it",
+        f"members report another assignment of {look.differing} partitions, and {look.unknown_members} of them are "
+        "unknown to it; the evidence does not show whether the release or the client caused it",
     )
 
 
