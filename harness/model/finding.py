@@ -76,6 +76,18 @@ class Kind(FindingKind, Described):
         "hanging_transaction",
         "The last stable offset stays below the high watermark after transaction timeout and clean-up.",
     )
+    TRANSACTION_UNFINISHED = (
+        "transaction_unfinished",
+        "A coordinator does not end a transaction although no client is there any more and its timeout is over.",
+    )
+    GROUP_UNSETTLED = (
+        "group_unsettled",
+        "A consumer group does not come to rest after healing with each partition given to one of its members.",
+    )
+    UNSERVED = (
+        "unserved",
+        "The leader of a partition does not serve acknowledged records that are in its log, long after healing.",
+    )
     NOT_RECOVERED = (
         "not_recovered",
         "Every node that did not crash runs, and ISRs do not become full or writes do not resume.",

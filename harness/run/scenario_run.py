@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -27,7 +29,16 @@ from harness.model.documents.contract import Contract
 from harness.model.documents.manifest import Origin
 from harness.model.documents.process_exit import ProcessExit
 from harness.model.documents.reads import Read
-from harness.model.documents.run import Floors, Listener, Recovered, Run, Settled, Windows
+from harness.model.documents.run import (
+    Floors,
+    GroupsAtRest,
+    Listener,
+    Recovered,
+    Run,
+    Settled,
+    TransactionsEnded,
+    Windows,
+)
 from harness.model.documents.steps import Steps
 from harness.model.doubt_names import DoubtName, DoubtOrigin
 from harness.model.errors import HarnessFailure, HarnessTimeout
@@ -35,11 +46,12 @@ from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import Scenario
 from harness.model.scenario.tier_rules import SEGMENTS_MIN, tiered_topics
 from harness.model.verdict import Doubt
-from harness.run import broker_state, recovery, share_groups, tls_probe
+from harness.run import broker_state, coordinators, recovery, share_groups, tls_probe
 from harness.run.admin_probe import AdminProbe
 from harness.run.fault_windows import targets_of, windows_of
 from harness.run.offset_lookups import look_up, look_up_epochs
 from harness.run.position_sampler import PositionSampler
+from harness.run.refusals import with_refusals
 from harness.run.tier_probe import TierProbe
 from harness.workload.access import Access
 from harness.workload.consumers.live_readers import ReadContext
@@ -56,6 +68,7 @@ FLOWING_DEADLINE_S: Final = 45.0
 FLOOR_DEADLINE_S: Final = 40.0
 # The longest transaction.timeout.ms, the coordinator's clean-up interval, and a margin for a busy machine.
 TRANSACTIONS_DEADLINE_S: Final = 105.0
+GROUPS_LEAST_S: Final = 10.0  # for groups, when the wait for the cluster took their time
 # So many segments of each partition are in the remote tier before the first fault.
 SEGMENTS_BEFORE: Final = 3
 
@@ -133,6 +146,8 @@ class _Record:
         self.notes: list[str] = []
         self.recovered = Recovered(waited_s=0.0, last_seen="not asked")
         self.transactions_settled = Settled(waited_s=0.0, last_seen="not asked")
+        self.transactions_ended = TransactionsEnded(waited_s=0.0, last_seen="not asked")
+        self.groups_at_rest = GroupsAtRest(waited_s=0.0, last_seen="not asked")
         self.load: LoadStats | None = None
         self.has_history = False
         self.share_groups: list[ShareGroupOffset] = []
@@ -191,6 +206,8 @@ class _Record:
             has_history=self.has_history,
             recovered=self.recovered,
             transactions_settled=self.transactions_settled,
+            transactions_ended=self.transactions_ended,
+            groups_at_rest=self.groups_at_rest,
             secured=secured,
             exits=self.exits,
             load=self.load or {},
@@ -285,6 +302,11 @@ def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierProbe, 
     say("waiting for the cluster to recover")
     flowing = [place for place in targets_of(record.scenario) if scenario.floors.after]
     record.recovered = recovery.recovered(record.cluster, admin, [t.name for t in scenario.topics], load, flowing)
+    record.groups_at_rest = coordinators.groups_at_rest(
+        partial(coordinators.look_at_group, admin, load),
+        load.members_by_group().keys(),
+        max(coordinators.GROUPS_DEADLINE_S - (record.recovered.waited_s or 0), GROUPS_LEAST_S),
+    )
     _hold_load(record, load, "after", since_ns=now_ns(), served=bool(scenario.floors.after))
     _spend_budget(record, load)
     record.tiered(tier.filled(SEGMENTS_MIN))
@@ -332,11 +354,10 @@ def _settle_and_drain(
     say: Say,
 ) -> list[Read]:
     """Returns what the drain read, and where each read ended."""
-    cluster, bundle = record.cluster, record.bundle
+    bundle = record.bundle
     topics = [topic.name for topic in record.scenario.topics]
     say("waiting for transactions to be over and every ISR to be full")
-    record.transactions_settled = recovery.transactions_over(admin, topics, TRANSACTIONS_DEADLINE_S)
-    settled = recovery.isr_full(cluster, admin, topics)
+    settled = _settle(record, admin, topics)
     if not settled.ok:  # not the same as `recovered`: an ISR may shrink again
         record.doubt(DoubtName.ISR_NOT_FULL, settled.last_seen)
     record.tiered(tier.at_rest())
@@ -356,11 +377,24 @@ def _settle_and_drain(
         access=record.access,
         transactional=frozenset(t for p in record.scenario.producers if p.transactions is not None for t in p.topics),
     )
-    reads = drain(plan, bundle, load.numbers, say)
+    reads = with_refusals(drain(plan, bundle, load.numbers, say), admin)
     bundle.document("reads.json", reads)
     record.snapshots.append(recovery.snapshot(admin, "drained", topics, groups))
     admin_probe.look("drained", load.admins)
     return reads
+
+
+def _settle(record: _Record, admin: AdminView, topics: Sequence[str]) -> Settled:
+    """Waits side by side for what must come to an end after the load. Returns the wait for every ISR to be full."""
+    pool = ThreadPoolExecutor(thread_name_prefix="settle")
+    try:
+        over = pool.submit(recovery.transactions_over, admin, topics, TRANSACTIONS_DEADLINE_S)
+        ended = pool.submit(coordinators.transactions_ended, record.cluster, admin, TRANSACTIONS_DEADLINE_S)
+        full = recovery.isr_full(record.cluster, admin, topics)
+        record.transactions_settled, record.transactions_ended = over.result(), ended.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # what still waits ends with the observer
+    return full
 
 
 def _read_the_rest(

@@ -27,11 +27,11 @@ from harness.verify.engine.known import Known
 from harness.verify.engine.rows import NOTED
 from harness.verify.engine.runs import RecordRange
 from harness.verify.engine.steps import episodes_of, step_at
-from harness.verify.excusing import excused_findings, unreadable
+from harness.verify.excusing import excused_findings
 from harness.verify.read_back import copies_read
 from harness.verify.score import LOSSES, score
 from harness.verify.sentences import note, promise, seen
-from harness.verify.unreadable import holes
+from harness.verify.unreadable import holes, unreadable
 
 # No verdict covers these, so every verdict lists them.
 NOT_COVERED: Final = (

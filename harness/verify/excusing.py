@@ -20,7 +20,6 @@ from harness.verify.excuses.clauses import Clause, excuse_of, with_holding
 from harness.verify.excuses.late_acks import late_acks
 from harness.verify.promise import excuses
 from harness.verify.registry import clauses_of_excuses, in_one_line, late_clauses
-from harness.verify.unreadable import Unreadable
 
 
 def excused(rows: DataFrame, given: Prepared, failed: dict[str, str]) -> DataFrame:
@@ -47,11 +46,6 @@ def excused_findings(known: Known, findings: Sequence[Finding]) -> list[Finding]
                     reference = Excused(name=excuse.name, evidence=permitted.evidence)
                     found[n] = replace(finding, excused_by=permitted.why, excuse=reference)
     return found
-
-
-def unreadable(known: Known) -> list[Unreadable]:
-    """Offsets that no reader can get, because of permitted events."""
-    return [span for _, excuse in excuses() for span in excuse.unreadable(known)]
 
 
 def _by_clauses(rows: DataFrame, given: Prepared, clauses: Sequence[Clause]) -> DataFrame:

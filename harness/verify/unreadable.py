@@ -9,6 +9,8 @@ from harness.model.doubt_names import DoubtName
 from harness.model.excuse import Evidence
 from harness.model.verdict import Doubt
 from harness.verify.engine.case import Case, Place
+from harness.verify.engine.known import Known
+from harness.verify.promise import excuses
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,11 @@ class Unreadable:
     until_ns: int
     why: str
     evidence: Evidence
+
+
+def unreadable(known: Known) -> list[Unreadable]:
+    """Offsets that no reader can get, because of permitted events."""
+    return [span for _, excuse in excuses() for span in excuse.unreadable(known)]
 
 
 def holes(case: Case, spans: Sequence[Unreadable]) -> Iterator[Doubt]:

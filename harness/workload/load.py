@@ -338,6 +338,26 @@ class Load:
                 return processor.lag(acked)
         return group_lag(self._crashing_members(group), acked, committed=committed)
 
+    def members_by_group(self) -> dict[str, dict[str, frozenset[Place]]]:
+        """By consumer group the partitions of each member, by the name of its client. Without groups of which a member
+        died of an error, since its client may still be in the group."""
+        found: dict[str, dict[str, frozenset[Place]]] = {}
+        readers = [r for r in self._readers.values() if isinstance(r, GroupReader) and r.spec.group is not None]
+        failed = {reader.spec.group for reader in readers if not reader.alive}
+        for reader in readers:
+            if reader.spec.group is not None and reader.spec.group not in failed and reader.is_member:
+                found.setdefault(reader.spec.group, {})[reader.client_id] = reader.places
+        return found
+
+    def wanted_by_group(self) -> dict[str, set[Place]]:
+        """By consumer group the partitions of the topics that its members subscribe to."""
+        found: dict[str, set[Place]] = {}
+        for reader in self._readers.values():
+            if isinstance(reader, GroupReader) and reader.spec.group is not None:
+                wanted = found.setdefault(reader.spec.group, set())
+                wanted |= {(t, p) for t in reader.spec.topics for p in range(self._read_targets[t].partitions)}
+        return found
+
     def crash_member(self, group: str, records: int) -> Death:
         """Makes a group's only member, or one member of a share group, crash while it holds `records` records."""
         return self._crashing_members(group)[0].die(records)

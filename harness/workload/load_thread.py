@@ -27,6 +27,11 @@ class LoadThread(ABC):
         """Starts the thread."""
         self._thread.start()
 
+    @property
+    def alive(self) -> bool:
+        """Whether it runs, and nothing has ended it."""
+        return self._thread.is_alive() and self.failure is None
+
     def stop(self) -> None:
         """Asks the thread to end after its current work; does not wait, see `join`."""
         self._stopping.set()

@@ -365,6 +365,120 @@ def not_recovered_with_a_crashed_node_down(copy: Copy) -> Expected:
 
 
 @plant
+def transaction_unfinished(copy: Copy) -> Expected:
+    """Its markers are written, so the last stable offset has moved on, and its coordinator still waits."""
+    _unended(copy, {"transactional_id": "paid-1", "state": "PrepareCommit", "coordinator": 2})
+    return fails([(Kind.TRANSACTION_UNFINISHED.value, None, None, None)], by_documents=True)
+
+
+@plant
+def near_transaction_unfinished_and_ended_late(copy: Copy) -> Expected:
+    with copy.document("run") as run:
+        run["transactions_ended"] = {"ok": True, "waited_s": 71.0, "last_seen": "", "open": []}
+    return passes()
+
+
+@plant
+def near_transaction_unfinished_with_a_node_down(copy: Copy) -> Expected:
+    """A coordinator that is not there cannot end a transaction: a doubt."""
+    _recovered(copy, False, "broker 2 is not running", Pending.NODES_DOWN)
+    _unended(copy, {"transactional_id": "paid-1", "state": "PrepareCommit", "coordinator": 1})
+    return doubtful("not_back", "transactions_late")
+
+
+@plant
+def doubt_transaction_unfinished_unanswered(copy: Copy) -> Expected:
+    _unended(copy)
+    return doubtful("transactions_late")
+
+
+def _unended(copy: Copy, *left: dict[str, Any]) -> None:
+    with copy.document("run") as run:
+        run["transactions_ended"] = {"ok": False, "waited_s": 105.0, "last_seen": "pending", "open": list(left)}
+
+
+@plant
+def group_unsettled(copy: Copy) -> Expected:
+    """A member that has left still has a partition for the coordinator, and nobody else gets it."""
+    _restless(copy, state="Stable", of_nobody=1)
+    return fails([(Kind.GROUP_UNSETTLED.value, None, None, None)], by_documents=True)
+
+
+@plant
+def near_group_unsettled_for_a_while(copy: Copy) -> Expected:
+    with copy.document("run") as run:
+        run["groups_at_rest"] = {"ok": True, "waited_s": 44.0, "last_seen": "", "unsettled": []}
+    return passes()
+
+
+@plant
+def near_group_unsettled_with_a_node_down(copy: Copy) -> Expected:
+    _recovered(copy, False, "broker 2 is not running", Pending.NODES_DOWN)
+    _restless(copy, state=None, unassigned=3)
+    return doubtful("not_back", "unattributed")
+
+
+@plant
+def doubt_group_unsettled_for_its_members(copy: Copy) -> Expected:
+    """The coordinator has assigned everything, and a client reports another assignment: whose fault is unknown."""
+    _restless(copy, state="Stable", differing=2)
+    return doubtful("unattributed")
+
+
+def _restless(copy: Copy, **look: Any) -> None:
+    with copy.document("run") as run:
+        unsettled = [{"group": "readers", **look}]
+        run["groups_at_rest"] = {"ok": False, "waited_s": 90.0, "last_seen": "pending", "unsettled": unsettled}
+
+
+@plant
+def unserved(copy: Copy) -> Expected:
+    """The leader answers an error at an offset of its log for a minute, and both drains end there."""
+    _refused(copy, "UNKNOWN_SERVER_ERROR", 30)
+    return _ended_early([(Kind.UNSERVED.value, "plain", 1, _offset_from_end(copy, 30))])
+
+
+@plant
+def near_unserved_and_nothing_acknowledged_there(copy: Copy) -> Expected:
+    """Only the sentinel, of which nothing is promised, is behind the end of the read."""
+    _refused(copy, None, 0)
+    return doubtful("not_reached")
+
+
+@plant
+def near_unserved_with_a_node_down(copy: Copy) -> Expected:
+    _recovered(copy, False, "broker 2 is not running", Pending.NODES_DOWN)
+    _refused(copy, "NOT_LEADER_OR_FOLLOWER", 30)
+    return doubtful("not_back", "not_reached", "not_read")
+
+
+def _refused(copy: Copy, error: str | None, count: int) -> None:
+    offset = _offset_from_end(copy, count)
+    for row in records(copy.original, "plain", 1)[-count:] if count else ():
+        copy.drop("observations", kind="drain", **row.at)
+    refused = {
+        "offset": offset,
+        "error": error,
+        "high_watermark": -1,
+        "first_ns": 10**18,
+        "last_ns": 10**18 + 60 * 10**9,
+    }
+    with copy.document("reads") as reads:
+        for read in reads:
+            if (read["kind"], read["topic"], read["partition"]) == ("drain", "plain", 1):
+                read.update(position=offset, reached=False, stuck_reason="after 60 s", refused=refused)
+
+
+def _offset_from_end(copy: Copy, count: int) -> int:
+    rows = records(copy.original, "plain", 1)
+    return rows[-count].offset if count else rows[-1].offset + 1
+
+
+def _ended_early(broken: list[Broken]) -> Expected:
+    return fails(broken, doubts=["not_reached", "not_read"], by_documents=True)
+
+
+@plant
 def unavailable(copy: Copy) -> Expected:
     """Its first record waited 40 s, while the leader served another partition with the same in-sync replicas."""
     _no_acks(copy, isr=[1, 2])

@@ -103,6 +103,21 @@ def stuck(built: Built, position: int) -> Built:
     return built
 
 
+def refused(built: Built, position: int, error: str | None = None) -> Built:
+    """The drain stopped at a position, and its leader refused the next records for a minute."""
+    answer = {"offset": position, "error": error, "high_watermark": -1, "first_ns": 0, "last_ns": 60 * 10**9}
+    for read in stuck(built, position).reads:
+        if read["kind"] == "drain":
+            read["refused"] = answer
+    return built
+
+
+def after_healing(built: Built, **reported: object) -> Built:
+    """What run.json says of the end of the run."""
+    built.run.update(reported)
+    return built
+
+
 def without_drain(built: Built, offset: int) -> Built:
     """Both drains pass an offset without returning it; batches show a control record there."""
     built.drop("observations", kind="drain", offset=offset)

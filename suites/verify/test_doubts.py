@@ -65,6 +65,7 @@ def stopped(reset: str, committed: int | None = None) -> Built:
     return built
 
 
+RESTLESS = {"ok": False, "waited_s": 90.0, "last_seen": "group g is Stable"}
 NOT_BACK: dict[str, Any] = {"ok": False, "waited_s": 90, "last_seen": "t-0 isr [1]"}
 
 
@@ -227,6 +228,21 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "transactions ended late": (
         run(transactions_settled={"ok": False, "waited_s": 75, "last_seen": "t-0 at 2 of 4"}),
         ["transactions_late"],
+    ),
+    "a coordinator did not answer about transactions": (
+        run(transactions_ended={"ok": False, "waited_s": 105, "last_seen": "no answer from broker 2", "open": []}),
+        ["transactions_late"],
+    ),
+    "a coordinator and the members of a group report different assignments": (
+        run(groups_at_rest=RESTLESS | {"unsettled": [{"group": "g", "state": "Stable", "differing": 1}]}),
+        ["unattributed"],
+    ),
+    "a group did not come to rest, and a node was down": (
+        run(
+            groups_at_rest=RESTLESS | {"unsettled": [{"group": "g", "state": None}]},
+            recovered=NOT_BACK | {"pending": "nodes_down"},
+        ),
+        ["not_back", "unattributed"],
     ),
     "settings as declared": (configured(min_insync_replicas="2", retention_bytes="-1"), []),
     "another setting than declared": (configured(min_insync_replicas="1"), ["configs_differ"]),

@@ -15,6 +15,7 @@ from typing import Final
 from harness.kafka.admin import (
     cluster,
     features,
+    group_members,
     log_dirs,
     markers,
     metadata_by_node,
@@ -30,6 +31,7 @@ from harness.kafka.admin import topics as admin_topics
 from harness.kafka.admin.cluster import Reassignment
 from harness.kafka.admin.features import Direction
 from harness.kafka.admin.fetch import Served, fetch
+from harness.kafka.admin.group_members import GroupSeen
 from harness.kafka.admin.groups import ProducerOnPartition, TransactionState
 from harness.kafka.admin.log_dirs import LogDirectories, ReplicaDirectory
 from harness.kafka.admin.metadata_by_node import Seen
@@ -286,6 +288,10 @@ class AdminView:
         """The group's state, such as "Stable" or "Empty"; "" when no broker has the group."""
         return admin_groups.group_state(self._wire, group)
 
+    def group_members(self, group: str) -> GroupSeen:
+        """The group's state, and its members with their partitions, as its coordinator reports them now."""
+        return group_members.group_members(self._wire, group)
+
     def delete_group(self, group: str, deadline_s: float = DEADLINE_S) -> None:
         """Deletes a group without members and its committed offsets (KIP-229).
 
@@ -329,6 +335,10 @@ class AdminView:
         """The state of transactions at their coordinators, by transactional id; without `ids` of all of them."""
         chosen = list(admin_groups.list_transactions(self._wire)) if ids is None else list(ids)
         return admin_groups.describe_transactions(self._wire, chosen) if chosen else {}
+
+    def transactions_by_coordinator(self) -> dict[int, dict[str, str]]:
+        """Broker -> transactional id -> state, without the brokers that do not answer or still load them."""
+        return admin_groups.transactions_by_coordinator(self._wire)
 
     def abort_on(self, leader: int, producer: ProducerOnPartition) -> str | None:
         """Aborts a producer's open transaction on one partition without its coordinator (KIP-664).

@@ -18,10 +18,12 @@ _CONSUMER: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """error: the name of Kafka's error code, or None. records: batches; the first may begin before the offset."""
+    """error: the name of Kafka's error code, or None. records: batches; the first may begin before the offset.
+    high_watermark: as the leader reports it; -1 with an error."""
 
     error: str | None
     records: bytes
+    high_watermark: int = -1
 
 
 def fetch(wire: Wire, broker: int, topic: str, partition: int, offset: int, max_bytes: int) -> Served:
@@ -62,4 +64,4 @@ def _served(answer: ApiMessage) -> Served:
     if error := error_name(answer.error_code):
         return Served(error, b"")
     part = answer.responses[0].partitions[0]
-    return Served(error_name(part.error_code), bytes(part.records or b""))
+    return Served(error_name(part.error_code), bytes(part.records or b""), part.high_watermark)

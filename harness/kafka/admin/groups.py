@@ -175,15 +175,21 @@ def describe_producers(
     }
 
 
-def list_transactions(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, str]:
-    """Transactional id -> state, from every coordinator that answers."""
+def transactions_by_coordinator(wire: Wire, timeout_s: float = ANSWER_S) -> dict[int, dict[str, str]]:
+    """Transactional id -> state, as each broker reports those that it coordinates; brokers without an answer are
+    absent, and so are those that still load them."""
     question = call(ListTransactionsRequest, 1, state_filters=[], producer_id_filters=[], duration_filter=-1)
     return {
-        found.transactional_id: found.transaction_state
-        for answer in wire.ask_all(question, timeout_s).values()
+        broker: {found.transactional_id: found.transaction_state for found in answer.transaction_states}
+        for broker, answer in wire.ask_all(question, timeout_s).items()
         if error_name(answer.error_code) is None
-        for found in answer.transaction_states
     }
+
+
+def list_transactions(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, str]:
+    """Transactional id -> state, from every coordinator that answers."""
+    by_coordinator = transactions_by_coordinator(wire, timeout_s)
+    return {name: state for known in by_coordinator.values() for name, state in known.items()}
 
 
 def describe_transactions(wire: Wire, ids: Sequence[str], timeout_s: float = ANSWER_S) -> dict[str, TransactionState]:

@@ -1,7 +1,8 @@
 """Messages of Kafka's protocol for which kafka-python has no class, each with a schema in a file of the same name.
 
 The files have the format of Kafka's own message definitions, which kafka-python reads: voters are of KIP-853, share
-groups of KIP-932. For transaction markers (KIP-98) kafka-python has the schema but no class.
+groups of KIP-932, consumer groups of KIP-848. For transaction markers (KIP-98) kafka-python has the schema and no
+class.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ def _message(name: str, schemas: str | None = __name__) -> type[ApiMessage]:
 
 AddRaftVoterRequest = _message("AddRaftVoterRequest")
 AddRaftVoterResponse = _message("AddRaftVoterResponse")
+ConsumerGroupDescribeRequest = _message("ConsumerGroupDescribeRequest")
+ConsumerGroupDescribeResponse = _message("ConsumerGroupDescribeResponse")
 DescribeShareGroupOffsetsRequest = _message("DescribeShareGroupOffsetsRequest")
 DescribeShareGroupOffsetsResponse = _message("DescribeShareGroupOffsetsResponse")
 RemoveRaftVoterRequest = _message("RemoveRaftVoterRequest")

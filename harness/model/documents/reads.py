@@ -16,6 +16,17 @@ class OffsetGap(Record, frozen=True, kw_only=True):
     to_offset: Annotated[int, meaning("the first offset behind the gap")]
 
 
+class Refusal(Record, frozen=True, kw_only=True):
+    """A leader that was asked, without a client library, for the records at the offset where its read had ended early,
+    again and again, and never returned any."""
+
+    offset: Annotated[int, meaning("the offset that it was asked for")]
+    error: Annotated[str | None, meaning("Kafka's name of its last error; null = it answered without records")]
+    high_watermark: Annotated[int, meaning("its high watermark in its last answer; -1 = not reported")]
+    first_ns: Annotated[int, meaning("when it was asked first")]
+    last_ns: Annotated[int, meaning("when it gave its last answer")]
+
+
 class Read(OfPartition, frozen=True, kw_only=True):
     """The read of one partition by one reader of the drain."""
 
@@ -39,6 +50,10 @@ class Read(OfPartition, frozen=True, kw_only=True):
     stuck_reason: Annotated[str | None, meaning("why it did not")]
     holes: Annotated[tuple[OffsetGap, ...] | None, meaning("gaps that the read met in the log")] = None
     served_by: Annotated[tuple[int, ...] | None, meaning("the brokers that served it")] = None
+    refused: Annotated[
+        Refusal | None,
+        meaning("only for a read of a leader that ended early: its leader refused the next records long after healing"),
+    ] = None
     sentinel_offset: Annotated[int | None, meaning("offset of the sentinel in this partition; not judged")] = None
 
 

@@ -53,6 +53,63 @@ class Recovered(Settled, frozen=True, kw_only=True):
     ] = None
 
 
+class OpenTransaction(Record, frozen=True, kw_only=True):
+    """A transaction that its coordinator had not ended, although no client was there any more."""
+
+    transactional_id: Annotated[str, meaning("its transactional id")]
+    state: Annotated[str, meaning("Kafka's name of its state, such as `PrepareCommit`")]
+    coordinator: Annotated[int, meaning("the broker that reported it")]
+
+
+class TransactionsEnded(Settled, frozen=True, kw_only=True):
+    """The wait, when all producers had stopped, for the coordinators to end every transaction.
+
+    The last stable offset does not show this: the markers may all be written, and the coordinator waits for ever.
+    """
+
+    open: Annotated[
+        tuple[OpenTransaction, ...],
+        meaning("those that had not ended when the wait timed out: the finding `transaction_unfinished`"),
+    ] = ()
+
+
+class GroupLook(Record, frozen=True, kw_only=True):
+    """A consumer group as its coordinator reported it last, beside what its members said themselves."""
+
+    group: Annotated[str, meaning("the consumer group")]
+    state: Annotated[str | None, meaning("Kafka's name of its state, such as `Stable`; null = no answer")]
+    unassigned: Annotated[int, meaning("partitions of its topics that no member has")] = 0
+    assigned_twice: Annotated[int, meaning("partitions that several members have")] = 0
+    of_nobody: Annotated[int, meaning("partitions of members that do not run")] = 0
+    unknown_members: Annotated[int, meaning("members that run, and that the coordinator does not know")] = 0
+    differing: Annotated[int, meaning("partitions that a running member has, and says that it has not, or reverse")] = 0
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether coordinator and members agree on an assignment of every partition to one member."""
+        return self.assigned and not (self.differing or self.unknown_members)
+
+    @property
+    def assigned(self) -> bool:
+        """Whether the coordinator has assigned each partition to one member that runs."""
+        return self.state == "Stable" and not (self.unassigned or self.assigned_twice or self.of_nobody)
+
+
+class GroupsAtRest(Settled, frozen=True, kw_only=True):
+    """The wait, after healing and under load, for every consumer group to be at rest once."""
+
+    asked: Annotated[
+        tuple[str, ...], meaning("the groups; not those of which a member had ended with an error, which is a doubt")
+    ] = ()
+    unsettled: Annotated[
+        tuple[GroupLook, ...],
+        meaning(
+            "groups that never were: the finding `group_unsettled`, and a doubt if only members report another "
+            "assignment or are unknown to it"
+        ),
+    ] = ()
+
+
 class Listener(Record, frozen=True, kw_only=True):
     """How one listener of a broker answered."""
 
@@ -130,6 +187,12 @@ class Run(Record, frozen=True, kw_only=True):
     ] = None
     recovered: Annotated[Recovered | None, meaning("after healing the cluster recovered")] = None
     transactions_settled: Annotated[Settled | None, meaning("the last stable offset reached the high watermark")] = None
+    transactions_ended: Annotated[
+        TransactionsEnded | None, meaning("the coordinators ended every transaction; absent = they were not asked")
+    ] = None
+    groups_at_rest: Annotated[
+        GroupsAtRest | None, meaning("every consumer group came to rest; absent = no coordinator was asked")
+    ] = None
     secured: Annotated[
         Secured | None,
         meaning("proof that all records used TLS; needed if `shape` in scenario.json has `secure` (true)"),

@@ -17,6 +17,7 @@ from harness.model.documents.scenario import PlayedScenario
 from harness.model.documents.steps import Step
 from harness.model.errors import BadEvidence
 from harness.model.history.history import History
+from harness.model.pending import Pending
 
 COMMITTED: Final = "read_committed"
 UNCOMMITTED: Final = "read_uncommitted"
@@ -57,6 +58,12 @@ class Case:
         """The last report of the brokers after healing; None when they were not asked."""
         by_phase = {snapshot.phase: snapshot for snapshot in self.cluster.snapshots}
         return next((by_phase[phase] for phase in FINAL_PHASES if phase in by_phase), None)
+
+    @property
+    def nodes_were_up(self) -> bool:
+        """Whether the run says that every node ran when it waited for the cluster to recover."""
+        waited = self.run.recovered
+        return waited is not None and (waited.ok is True or waited.pending not in (None, Pending.NODES_DOWN))
 
     @property
     def last_partitions(self) -> Sequence[PartitionState]:

@@ -62,6 +62,16 @@ class GroupReader(LiveReader):
         return settings | self.spec.config
 
     @property
+    def client_id(self) -> str:
+        """The name of its client, as coordinators report it."""
+        return str(self._settings()["client.id"])
+
+    @property
+    def is_member(self) -> bool:
+        """Whether it is in its group, or about to join it."""
+        return self.alive
+
+    @property
     def places(self) -> frozenset[Place]:
         """Its current partitions."""
         return frozenset(self._mine)

@@ -86,6 +86,11 @@ class CrashingReader(GroupReader):
         self._pause: Pause | None = None
         self._at_end = False
 
+    @property
+    def is_member(self) -> bool:
+        """See `GroupReader`. Not while a step keeps it away."""
+        return super().is_member and self._absence is None
+
     def restart(self, protocol: GroupProtocol | None = None, *, at_end: bool = False) -> Restart:
         """From another thread: the member commits what it has processed and closes, and a new one replaces it."""
         self._restart = ordered = Restart(protocol or self.protocol, at_end)

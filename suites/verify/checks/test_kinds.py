@@ -7,12 +7,14 @@ from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status, Verdict
 from suites.verify.edits import (
+    after_healing,
     append,
     contract,
     cut,
     hide,
     lose,
     only_live,
+    refused,
     run_finished,
     sealed_by_other_client,
     show,
@@ -27,6 +29,20 @@ from suites.verify.judging import HistoryBatch, reported
 
 def built(*texts: str, **more: object) -> Built:
     return History(*texts, **more).build()  # type: ignore[arg-type]
+
+
+DOWN = {"ok": False, "waited_s": 90.0, "last_seen": "not running: [2]", "pending": "nodes_down"}
+
+
+def unended(*states: str) -> dict[str, object]:
+    """The wait for coordinators to end transactions, with the states in which some are left."""
+    left = [{"transactional_id": f"p-{n}", "state": state, "coordinator": 1} for n, state in enumerate(states)]
+    return {"ok": False, "waited_s": 105.0, "last_seen": "pending", "open": left}
+
+
+def restless(**look: object) -> dict[str, object]:
+    """The wait for groups to be at rest, with the last look at one that never was."""
+    return {"ok": False, "waited_s": 90.0, "last_seen": "pending", "unsettled": [{"group": "g", **look}]}
 
 
 def answered(history: Built, reported: int | None, *, after: int | None, took_ns: int = 0) -> Built:
@@ -346,6 +362,57 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     # --- documents
     "a transaction hangs": (built("AA(AA)"), ["hanging_transaction 3"]),
     "the cluster does not recover": (built("AAA"), ["not_recovered 1"]),
+    "a coordinator does not end two transactions": (
+        after_healing(built("AA(AA)"), transactions_ended=unended("Ongoing", "PrepareAbort")),
+        ["transaction_unfinished 1", "transaction_unfinished 1"],
+    ),
+    "a coordinator ends its transactions late": (
+        after_healing(built("AA(AA)"), transactions_ended={"ok": True, "waited_s": 104.0, "last_seen": ""}),
+        [],
+    ),
+    "a coordinator does not answer about transactions": (
+        after_healing(built("AA(AA)"), transactions_ended=unended()),
+        [],
+    ),
+    "transactions without an end, and a node that is down": (
+        after_healing(built("AA(AA)"), transactions_ended=unended("Ongoing"), recovered=DOWN),
+        [],
+    ),
+    "a group leaves two partitions without a member": (
+        after_healing(built("AAA"), groups_at_rest=restless(state="Stable", unassigned=2)),
+        ["group_unsettled 2"],
+    ),
+    "a group rebalances for ever": (
+        after_healing(built("AAA"), groups_at_rest=restless(state="PreparingRebalance")),
+        ["group_unsettled 1"],
+    ),
+    "no coordinator reports a group": (
+        after_healing(built("AAA"), groups_at_rest=restless(state=None)),
+        ["group_unsettled 1"],
+    ),
+    "a partition has two members": (
+        after_healing(built("AAA"), groups_at_rest=restless(state="Stable", assigned_twice=1)),
+        ["group_unsettled 1"],
+    ),
+    "a coordinator does not know a member": (
+        after_healing(built("AAA"), groups_at_rest=restless(state="Stable", unknown_members=1)),
+        [],
+    ),
+    "only members report another assignment": (
+        after_healing(built("AAA"), groups_at_rest=restless(state="Stable", differing=1)),
+        [],
+    ),
+    "a group that does not come to rest, and a node that is down": (
+        after_healing(built("AAA"), groups_at_rest=restless(state=None), recovered=DOWN),
+        [],
+    ),
+    "a leader refuses two acknowledged records": (refused(built("AAAA"), 2, "UNKNOWN_SERVER_ERROR"), ["unserved 2"]),
+    "a leader answers without the records that it has": (refused(built("AAAA"), 2), ["unserved 2"]),
+    "a leader refuses records of unknown outcome": (refused(built("AAUU"), 2), []),
+    "a leader refuses records, and a node is down": (
+        after_healing(refused(built("AAAA"), 2), recovered=DOWN),
+        [],
+    ),
     # --- a run that died half way
     "unfinished run, and a record is missing": (run_finished(History("AAA").build(lose(1)), finished=False), []),
     "unfinished run, and every log ends below a record": (

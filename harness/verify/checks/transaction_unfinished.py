@@ -1,0 +1,58 @@
+"""transaction_unfinished: a coordinator that never ends a transaction, although all its markers may be written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from harness.model.doubt_names import DoubtName
+from harness.model.finding import Finding, Kind
+from harness.model.verdict import Doubt
+from harness.verify.addition import Addition, Order
+from harness.verify.engine.case import Case
+from harness.verify.engine.known import Known
+from harness.verify.promise import Check, Introduced
+from harness.verify.sentences import promise
+
+
+def _after_the_load(known: Known) -> Addition:
+    """Nothing for a run that ended early, or in which the coordinators were not asked."""
+    case, waited = known.case, known.case.run.transactions_ended
+    if not case.complete or waited is None or waited.ok is True:
+        return Addition()
+    if waited.open and case.nodes_were_up:
+        return Addition(findings=[*_findings(case)])
+    why = "a node was not running" if waited.open else "a coordinator did not answer"
+    text = f"it is unknown whether the coordinators ended every transaction, because {why}: {waited.last_seen}"
+    return Addition(doubts=[Doubt(DoubtName.TRANSACTIONS_LATE, text)])
+
+
+def _findings(case: Case) -> Iterator[Finding]:
+    waited = case.run.transactions_ended
+    for one in waited.open if waited else ():
+        yield Finding(
+            kind=Kind.TRANSACTION_UNFINISHED,
+            detail=(
+                f"{one.transactional_id} is {one.state} at its coordinator, broker {one.coordinator}, "
+                f"{waited.waited_s if waited else 0:g} s after its last client stopped"
+            ),
+            contract=promise(Kind.TRANSACTION_UNFINISHED, None, None, case.contract),
+        )
+
+
+CHECK: Final = Check(
+    promise="A transaction without a client ends for its coordinator, too.",
+    kinds={
+        Kind.TRANSACTION_UNFINISHED: Introduced(
+            promise="a coordinator ends each transaction within transaction.timeout.ms and its clean-up (KIP-98)"
+        )
+    },
+    adds=_after_the_load,
+    order=Order(findings=11, doubts=56),
+    planted=(
+        "transaction_unfinished",
+        "near_transaction_unfinished_and_ended_late",
+        "near_transaction_unfinished_with_a_node_down",
+        "doubt_transaction_unfinished_unanswered",
+    ),
+)

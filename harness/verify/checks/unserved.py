@@ -1,0 +1,71 @@
+"""unserved: acknowledged records that are in the log of a leader, and that it serves to nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from harness.model.documents.reads import Read, Refusal
+from harness.model.finding import Finding, Kind
+from harness.verify.addition import Addition, Order
+from harness.verify.engine.known import Known
+from harness.verify.engine.rows import NOT_READ
+from harness.verify.promise import Check, Introduced
+from harness.verify.sentences import promise
+from harness.verify.unreadable import covering, unreadable
+
+
+def _refused(known: Known) -> Addition:
+    """Nothing for a run that ended early, or in which a node was not running: then a leader need not serve."""
+    case = known.case
+    if not case.complete or not case.nodes_were_up:
+        return Addition()
+    return Addition(findings=[*_findings(known)])
+
+
+def _findings(known: Known) -> Iterator[Finding]:
+    spans = unreadable(known)
+    said: set[tuple[str, str, int]] = set()
+    for read in known.case.reads:
+        refused, place = read.refused, read.place
+        if refused is None or place in said:
+            continue
+        if covering([span for span in spans if span.place == place], refused.offset, refused.offset + 1):
+            continue
+        records = sum(
+            run.fate_records
+            for run in known.runs
+            if run.kind == NOT_READ and (run.topic, run.topic_id, run.partition) == place
+        )
+        if records:
+            said.add(place)
+            yield _finding(known, read, refused, records)
+
+
+def _finding(known: Known, read: Read, refused: Refusal, records: int) -> Finding:
+    seconds = (refused.last_ns - refused.first_ns) / 10**9
+    answered = refused.error or f"no records, with the high watermark {refused.high_watermark}"
+    return Finding(
+        kind=Kind.UNSERVED,
+        topic=read.topic,
+        topic_id=read.topic_id,
+        partition=read.partition,
+        offset_first=refused.offset,
+        count=records,
+        detail=(
+            f"after the read had ended early, the leader was asked for offset {refused.offset} for {seconds:.0f} s and "
+            f"answered {answered}; {records} acknowledged records from there on are in no read"
+        ),
+        contract=promise(Kind.UNSERVED, read.topic, None, known.case.contract),
+    )
+
+
+CHECK: Final = Check(
+    promise="A leader serves the acknowledged records of its log.",
+    kinds={
+        Kind.UNSERVED: Introduced(promise="every acknowledged record from the log start on can be read from its leader")
+    },
+    adds=_refused,
+    order=Order(findings=13),
+    planted=("unserved", "near_unserved_and_nothing_acknowledged_there", "near_unserved_with_a_node_down"),
+)

@@ -1,0 +1,79 @@
+"""When a leader refuses what it has. The leaders are scripted."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.kafka.admin.fetch import Served
+from harness.model.documents.reads import Read, ReadKind
+from harness.run import refusals
+
+ERROR, EMPTY, RECORDS = Served("UNKNOWN_SERVER_ERROR", b""), Served(None, b"", 5), Served(None, b"batch", 9)
+
+
+def read(position: int, kind: ReadKind = "drain", start: int = 0) -> Read:
+    return Read(
+        reader="leader-committed",
+        kind=kind,
+        isolation="read_committed",
+        replica=1,
+        topic="t",
+        topic_id="i",
+        partition=0,
+        start=start,
+        target=9,
+        position=position,
+        reached=position >= 9,
+        stuck_reason=None,
+    )
+
+
+class Leader:
+    """Gives one answer after the other; the last one stays."""
+
+    def __init__(self, *answers: Served | None) -> None:
+        self.answers = list(answers)
+        self.offsets: set[int] = set()
+
+    def fetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> Served | None:
+        self.offsets.add(offset)
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals, "_INTERVAL_S", 0.001)
+
+
+@pytest.mark.parametrize("answer", [ERROR, EMPTY])
+def test_a_leader_that_never_returns_records_refuses(answer: Served) -> None:
+    leader = Leader(None, answer)
+    (found,) = refusals.with_refusals([read(5)], leader, 0.05)
+    assert found.refused is not None
+    assert (found.refused.offset, found.refused.error) == (5, answer.error)
+    assert found.refused.high_watermark == answer.high_watermark
+    assert found.refused.first_ns <= found.refused.last_ns
+    assert leader.offsets == {5}
+
+
+def test_a_leader_that_returns_records_at_last_does_not() -> None:
+    (found,) = refusals.with_refusals([read(5)], Leader(ERROR, EMPTY, None, RECORDS), 5.0)
+    assert found.refused is None
+
+
+def test_silence_is_no_refusal() -> None:
+    (found,) = refusals.with_refusals([read(5)], Leader(None), 0.05)
+    assert found.refused is None
+
+
+def test_only_reads_of_leaders_that_ended_early_are_asked_for() -> None:
+    leader = Leader(ERROR)
+    reads = [read(9), read(3, "replica")]
+    assert refusals.with_refusals(reads, leader, 5.0) == reads
+    assert leader.offsets == set()
+
+
+def test_a_read_that_never_began_asks_for_the_start() -> None:
+    leader = Leader(ERROR)
+    refusals.with_refusals([read(-1, start=4)], leader, 0.05)
+    assert leader.offsets == {4}
