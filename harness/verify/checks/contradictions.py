@@ -132,8 +132,8 @@ def _of_load(known: Known, rows: Written) -> Iterator[str]:
 def _of_steps(case: Case) -> Iterator[str]:
     run, planned = case.run, case.scenario.steps or ()
     for number, (step, plan) in enumerate(zip(case.steps, planned, strict=False), start=1):
-        if (plan.get("name"), plan.get("do")) != (step.name, step.do):
-            yield f"step {number} is {step.name} ({step.do}), and {plan.get('name')} ({plan.get('do')}) in the scenario"
+        if plan.get("name") != step.name:
+            yield f"step {number} is {step.name}, and {plan.get('name')} in the scenario"
     if len(case.steps) > len(planned):
         yield f"steps.json has {len(case.steps)} steps, and the scenario has {len(planned)}"
     for step in case.steps:

@@ -131,7 +131,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         stepped(started_ns=START_NS - 1),
         ["step kill was at", "the 1 faults of steps.json"],
     ),
-    "another step": (stepped(name="pause"), ["step 1 is pause (kill), and kill (kill) in the scenario"]),
+    "another step": (stepped(name="pause"), ["step 1 is pause, and kill in the scenario"]),
     "a step too many": (
         changed(lambda built: built.scenario.update(steps=[])),
         ["steps.json has 1 steps, and the scenario has 0"],

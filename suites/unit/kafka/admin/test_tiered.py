@@ -68,7 +68,8 @@ class Asked:
     def ask(self, broker: int, question: Call, timeout_s: float) -> Any:
         (topic,) = question.build(question.newest).topics
         assert (topic.topic, topic.partitions[0].fetch_offset, broker) == ("t", 5, 1)
-        part = SimpleNamespace(error_code=self.answer.get("part", 0), records=self.answer.get("records"))
+        code, high = self.answer.get("part", 0), self.answer.get("high", -1)
+        part = SimpleNamespace(error_code=code, records=self.answer.get("records"), high_watermark=high)
         response = SimpleNamespace(partitions=[part])
         return SimpleNamespace(error_code=self.answer.get("code", 0), responses=[response])
 
@@ -77,7 +78,7 @@ class Asked:
     ("answer", "served"),
     [
         ({"records": b"abc"}, Served(None, b"abc")),
-        ({}, Served(None, b"")),
+        ({"high": 5}, Served(None, b"", 5)),
         ({"part": 1}, Served("OFFSET_OUT_OF_RANGE", b"")),
         ({"code": 6}, Served("NOT_LEADER_OR_FOLLOWER", b"")),
     ],
