@@ -143,9 +143,9 @@ def _copies_not_read(case: Case) -> Iterator[Doubt]:
 
     It reads the leader's copy with both isolations, and a follower's copy with both where there are transactions.
     Without transactions any one copy suffices as read_uncommitted, because the leader may have changed since the read.
-    Bundles that others sealed may lack some.
+    Evidence of other harnesses may lack some.
     """
-    if not case.manifest.by_harness or case.last_snapshot is None:
+    if not case.of_harness or case.last_snapshot is None:
         return
     done = {(r.topic, r.partition, r.isolation, r.replica) for r in case.reads}
     for p in case.last_partitions:

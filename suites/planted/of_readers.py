@@ -350,6 +350,8 @@ def elect_uncleanly(copy: Copy, first: Record, *, permitted: bool) -> None:
     # Sends that the election may lose come before the step; here it is placed after all of them.
     at_ns, epoch = max(row["returned_ns"] for row in copy.original.rows("ledger")) + 1, 99
     leader = elect_outsider(copy, first.topic, first.partition, at_ns=at_ns, epoch=epoch)
+    with copy.document("run") as run:
+        run["floors"]["during"] = 0  # nothing is sent any more at that time
     with copy.document("steps") as steps:
         step = steps[0]
         step["started_ns"] = step["ended_ns"] = step["healed_ns"] = at_ns

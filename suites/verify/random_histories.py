@@ -64,14 +64,14 @@ def _live_readers(rng: Random, built: Built, partition: int, end: int) -> None:
         for row in rows:
             row["session"] = int(row["offset"] >= jump)
     moved = rng.randint(0, end)
-    again = [
-        row | {"session": 1}
+    before = [
+        row | {"session": 0}
         for row in built.rows("observations", reader="grouped", partition=partition)
         if moved <= row["offset"] <= moved + 3
     ]
     for row in built.rows("observations", reader="grouped", partition=partition):
         row["session"] = 1 if row["offset"] >= moved else 0
-    built.tables["observations"] += again
+    built.tables["observations"] += before
 
 
 def _commits(rng: Random, built: Built, partition: int) -> None:

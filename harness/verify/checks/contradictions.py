@@ -78,7 +78,7 @@ def _evidence(known: Known) -> Addition:
     if not case.complete:
         return Addition()
     # Documents without a seal over files are not a whole bundle.
-    if not case.manifest.by_harness or not case.manifest.files:
+    if not case.of_harness or not case.manifest.files:
         return Addition(not_covered=[*_left_out(case, rows)])
     texts = (*_of_requests(case, rows), *_of_load(known, rows), *_of_steps(case), *_of_floors(case), *_of_brokers(case))
     return Addition(doubts=[Doubt(DoubtName.EVIDENCE_DIFFERS, text) for text in texts])

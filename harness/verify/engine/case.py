@@ -60,6 +60,11 @@ class Case:
         return next((by_phase[phase] for phase in FINAL_PHASES if phase in by_phase), None)
 
     @property
+    def of_harness(self) -> bool:
+        """Whether the harness ran the scenario, whoever sealed the evidence since: only it counts its load."""
+        return self.manifest.by_harness or (isinstance(self.run.load, Mapping) and "acked" in self.run.load)
+
+    @property
     def nodes_were_up(self) -> bool:
         """Whether the run says that every node ran when it waited for the cluster to recover."""
         waited = self.run.recovered
