@@ -434,7 +434,7 @@ def _restless(copy: Copy, **look: Any) -> None:
 @plant
 def unserved(copy: Copy) -> Expected:
     """The leader answers an error at an offset of its log for a minute, and both drains end there."""
-    _refused(copy, "UNKNOWN_SERVER_ERROR", 30)
+    _refused(copy, "UNKNOWN_SERVER_ERROR", 1)
     return _ended_early([(Kind.UNSERVED.value, "plain", 1, None)])
 
 

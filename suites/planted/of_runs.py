@@ -126,7 +126,7 @@ def doubt_observations_emptied_and_no_reads(copy: Copy) -> Expected:
     copy.drop("observations")
     with copy.document("reads") as reads:
         reads.clear()
-    return doubtful("empty_drain", "no_drain", "reader_saw_nothing", "tier_not_read", "not_read")
+    return doubtful("empty_drain", "no_drain", "copy_not_read", "reader_saw_nothing", "tier_not_read", "not_read")
 
 
 @plant
@@ -139,7 +139,7 @@ def doubt_place_not_drained(copy: Copy) -> Expected:
             for read in reads
             if (read["kind"], read["isolation"], read["topic"], read["partition"]) != ("drain", COMMITTED, "paid", 1)
         ]
-    return doubtful("no_drain", "not_read")
+    return doubtful("no_drain", "copy_not_read", "not_read")
 
 
 @plant
