@@ -75,6 +75,9 @@ def translate(bundle: Path, target: Path) -> None:
     assert manifest["format_version"] in FORMATS_BEFORE, f"{bundle} is no evidence of the versions {FORMATS_BEFORE}"
     files = {name: plain(digest(target / name)) for name in manifest["files"]}
     translated = {**manifest, "format_version": FORMAT_VERSION, "files": files}
+    scenario = json.loads((target / "scenario.json").read_text(encoding="utf-8"))
+    if "scenario" in manifest and "name" in scenario:
+        translated["scenario"] = scenario["name"]  # some words for faults were names of scenarios, too
     _write(target / MANIFEST, {**translated, OWN_DIGEST: own_digest(translated)})
 
 
