@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from harness.model.contract.contract import SENTINEL
 from harness.model.doubt_names import DoubtName
 from harness.model.outcome import TxnOutcome
+from harness.model.scenario.scenario import STREAMS
 from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
@@ -115,7 +116,9 @@ def _of_load(known: Known, rows: Written) -> Iterator[str]:
         yield f"the load counted {load.get('acked')} acknowledged records, and the ledger has {acked} of its producers"
     counted = load.get("transactions")
     counted = counted if isinstance(counted, Mapping) else {}
-    for name in sorted({*counted, *known.counts.ends}):
+    # Kafka Streams ends its transactions itself, and the load does not count them.
+    of_streams = {p.name for p in known.case.scenario.producers or () if p.client == STREAMS}
+    for name in sorted({*counted, *known.counts.ends} - of_streams):
         ends, of_load = known.counts.ends.get(name, {}), counted.get(name, {})
         for outcome in TxnOutcome:
             mine, theirs = ends.get(outcome, 0), of_load.get(outcome.value, 0) if isinstance(of_load, Mapping) else None
