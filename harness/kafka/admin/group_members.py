@@ -29,11 +29,10 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
-    """state: Kafka's name, such as "Stable"; "" without an answer. why: the reason if there is none."""
+    """state: Kafka's name, such as "Stable"; "" without an answer."""
 
     state: str
     members: tuple[Member, ...] = ()
-    why: str = ""
 
 
 def group_members(wire: Wire, group: str) -> GroupSeen:
@@ -45,22 +44,22 @@ def group_members(wire: Wire, group: str) -> GroupSeen:
             return _of_new_protocol(wire.ask(broker, question))
         question = call(DescribeGroupsRequest, groups=[group], include_authorized_operations=False)
         return _of_classic_protocol(wire.ask(broker, question))
-    except (Unanswered, HarnessTimeout) as silent:
-        return GroupSeen("", why=str(silent))
+    except (Unanswered, HarnessTimeout):
+        return GroupSeen("")
 
 
 def _of_new_protocol(answer: ApiMessage) -> GroupSeen:
     (group,) = answer.groups
-    if error := error_name(group.error_code):
-        return GroupSeen("", why=error)
+    if error_name(group.error_code):
+        return GroupSeen("")
     members = [Member(m.client_id, _places(m.assignment.topic_partitions, "topic_name")) for m in group.members]
     return GroupSeen(group.group_state, tuple(members))
 
 
 def _of_classic_protocol(answer: ApiMessage) -> GroupSeen:
     (group,) = answer.groups
-    if error := error_name(group.error_code):
-        return GroupSeen("", why=error)
+    if error_name(group.error_code):
+        return GroupSeen("")
     members = []
     for member in group.members:
         given = bytes(member.member_assignment or b"")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
+from harness.model.documents.run import OpenTransaction
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Finding, Kind
 from harness.model.verdict import Doubt
@@ -21,23 +21,21 @@ def _after_the_load(known: Known) -> Addition:
     if not case.complete or waited is None or waited.ok is True:
         return Addition()
     if waited.open and case.nodes_were_up:
-        return Addition(findings=[*_findings(case)])
+        return Addition(findings=[_finding(case, one, waited.waited_s or 0) for one in waited.open])
     why = "a node was not running" if waited.open else "a coordinator did not answer"
     text = f"it is unknown whether the coordinators ended every transaction, because {why}: {waited.last_seen}"
     return Addition(doubts=[Doubt(DoubtName.TRANSACTIONS_LATE, text)])
 
 
-def _findings(case: Case) -> Iterator[Finding]:
-    waited = case.run.transactions_ended
-    for one in waited.open if waited else ():
-        yield Finding(
-            kind=Kind.TRANSACTION_UNFINISHED,
-            detail=(
-                f"{one.transactional_id} is {one.state} at its coordinator, broker {one.coordinator}, "
-                f"{waited.waited_s if waited else 0:g} s after its last client stopped"
-            ),
-            contract=promise(Kind.TRANSACTION_UNFINISHED, None, None, case.contract),
-        )
+def _finding(case: Case, one: OpenTransaction, waited_s: float) -> Finding:
+    return Finding(
+        kind=Kind.TRANSACTION_UNFINISHED,
+        detail=(
+            f"{one.transactional_id} is {one.state} at its coordinator, broker {one.coordinator}, "
+            f"{waited_s:g} s after its last client stopped"
+        ),
+        contract=promise(Kind.TRANSACTION_UNFINISHED, None, None, case.contract),
+    )
 
 
 CHECK: Final = Check(
