@@ -55,9 +55,11 @@ def comparable(verdict: Mapping[str, Json]) -> dict[str, Json]:
         **kept,
         "findings": _by_identity([_finding(row) for row in objects(verdict["findings"])]),
         "doubts": dict(Counter(str(row["name"]) for row in objects(verdict["doubts"]))),
-        "not_covered": _number(verdict["not_covered"]),
         "notes": _number(verdict["notes"]),
-        FIGURES: {_FACTS.get(key, key): value for key, value in facts.items() if key not in left_out},
+        FIGURES: {
+            "not_covered": _number(verdict["not_covered"]),
+            **{_FACTS.get(key, key): value for key, value in facts.items() if key not in left_out},
+        },
         # The proof of an effect has a sentence, too.
         "effects": [[row["name"], row["do"], _held(row)] for row in objects(facts["steps"])],
     }

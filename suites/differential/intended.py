@@ -85,6 +85,12 @@ def _is_new(difference: Difference, _: Evidence) -> bool:
     return difference.then is None
 
 
+def _is_unseen_elections(difference: Difference, evidence: Evidence) -> bool:
+    """Whether a run without a history of its cluster has one more line of what it does not cover."""
+    then = difference.then
+    return evidence.without_history and isinstance(then, int) and difference.now == then + 1
+
+
 def _is_within_precision(difference: Difference, evidence: Evidence) -> bool:
     """Whether both verdicts have the percentile of the evidence within their stated precision."""
     *_, what, window, percentile = difference.path
@@ -115,6 +121,11 @@ INTENDED: Final[tuple[Intended, ...]] = (
         figure=("deleted_by",),
         why="verdicts say what deleted how many acknowledged records",
         rule=_is_new,
+    ),
+    Figure(
+        figure=("not_covered",),
+        why="a verdict without the history of the cluster says that elections of replicas out of sync cannot be seen",
+        rule=_is_unseen_elections,
     ),
     Figure(
         figure=("availability", "ack_ms", "*", "p[59][09]"),

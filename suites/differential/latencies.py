@@ -90,16 +90,25 @@ def _rank(number: int, percentile: str) -> int:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The part of a bundle that shows whether figures are right. ledger, observations: the files of these tables."""
+    """The part of a bundle that shows whether figures are right.
+
+    ledger, observations: the files of these tables; without_history: the changes of the cluster are not in the bundle.
+    """
 
     run: Run
     ledger: Sequence[Path]
     observations: Sequence[Path]
+    without_history: bool
 
     @classmethod
     def of(cls, bundle: Bundle) -> Evidence:
         """The evidence of a bundle in today's format."""
-        return cls(bundle.documents.run, bundle.table_files("ledger"), bundle.table_files("observations"))
+        return cls(
+            run=bundle.documents.run,
+            ledger=bundle.table_files("ledger"),
+            observations=bundle.table_files("observations"),
+            without_history=bundle.history is None or not bundle.history.whole,
+        )
 
     @property
     def without_faults(self) -> bool:

@@ -96,11 +96,16 @@ def topic(name: str, timestamp_type: TimestampType) -> TopicContract:
 TOPICS = {"plain": topic("plain", "create"), "stamped": topic("stamped", APPEND_TIME)}
 
 
-def evidence(*tables: Path, windows: Windows | None = None, topics: Mapping[str, TopicContract] = TOPICS) -> Evidence:
+def evidence(
+    *tables: Path,
+    windows: Windows | None = None,
+    topics: Mapping[str, TopicContract] = TOPICS,
+    without_history: bool = False,
+) -> Evidence:
     """The evidence of a run. tables: the files of its ledger and of its observations."""
     contract = Contract(topics=dict(topics), producers={}, exact_losses=())
     run = Run(finished=True, contract=contract, windows=windows or Windows(), timestamps="send")
-    return Evidence(run, tables[:1], tables[1:])
+    return Evidence(run, tables[:1], tables[1:], without_history)
 
 
 UNDECLARED: dict[str, tuple[Document, set[tuple[str, ...]]]] = {
@@ -118,7 +123,7 @@ UNDECLARED: dict[str, tuple[Document, set[tuple[str, ...]]]] = {
         {("doubts", "no_effect"), ("doubts", "floor_after")},
     ),
     "one note more": (changed("notes", to=["something"]), {("notes",)}),
-    "less not covered": (changed("not_covered", to=[]), {("not_covered",)}),
+    "less not covered": (changed("not_covered", to=[]), {("figures", "not_covered")}),
     "another score": (changed("score", "episodes", to=5), {("score", "episodes")}),
     "a loss without a fault": (changed("score", "lost_without_fault", to=7), {("score", "lost_without_fault")}),
     "fewer durable records": (changed("durable", to=0), {("durable",)}),
@@ -191,6 +196,14 @@ def test_a_new_figure_may_only_be_new(figure: str) -> None:
     assert reported(before(), then=with_it) == [("figures", figure)]
     other = changed("facts", figure, to={"partitions": 2})
     assert reported(other, then=with_it) == [("figures", figure, "partitions")]
+
+
+@pytest.mark.parametrize(("more", "permitted"), [(-1, False), (1, True), (2, False)])
+def test_without_a_history_one_line_more_is_not_covered(more: int, permitted: bool) -> None:
+    then = changed("not_covered", to=["something", "something else"])
+    now = changed("not_covered", to=["something"] * (2 + more))
+    assert (reported(now, then=then, of=evidence(without_history=True)) == []) == permitted
+    assert reported(now, then=then) == [("figures", "not_covered")]
 
 
 @pytest.fixture
