@@ -157,11 +157,6 @@ def kind_of(word: str, others: Mapping[str, str] | None = None) -> FindingKind:
     return OwnKind(word, others[word]) if others and word in others else Kind(word)
 
 
-# These hold in a run that did not finish, because they need something present. All others need something missing.
-PRESENCE_KINDS = frozenset(
-    {Kind.CORRUPT, Kind.DUPLICATED, Kind.REORDERED, Kind.ABORTED_READ, Kind.PHANTOM, Kind.CRASHED}
-)
-
 # These concern nodes, not records.
 NODE_KINDS = frozenset({Kind.CRASHED})
 

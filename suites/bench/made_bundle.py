@@ -102,12 +102,15 @@ def _write_partition(folder: Path, number: int, records: int, readers: Sequence[
     order = np.argsort(offset[shown], kind="stable")
     read_seq = np.concatenate([seq[shown][order], copies])
     read_offset = np.concatenate([offset[shown][order], records + np.arange(len(copies), dtype=np.int64)])
+    first = np.arange(len(read_offset)) == 0
+    previous_offset = np.ma.masked_array(np.roll(read_offset, 1), first)
     for reader in readers:
         for part, rows in _slices(len(read_seq)):
             columns = {
                 "seq": read_seq[rows],
                 "offset": read_offset[rows],
                 "poll": read_offset[rows] // 5000,
+                "previous_offset": previous_offset[rows],
                 "timestamp_ms": called[read_seq[rows]] // 10**6 + 1,
             }
             _write(folder, "observations", f"{reader.name}-{number}-{part}", columns, _seen(reader, number))
