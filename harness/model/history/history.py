@@ -200,14 +200,52 @@ class History:
     def elections(self, topic_id: str | None = None, partition: int | None = None) -> tuple[Election, ...]:
         """Every election of these partitions, in the order of the log. The first leader of a new partition is none."""
         if topic_id is not None and partition is not None:
-            return tuple(_elections(self.partition(topic_id, partition)))
+            return tuple(self._elections_of(self.partition(topic_id, partition)))
         found = [
             election
             for (of_topic, number), series in self._partitions.items()
             if topic_id in (None, of_topic) and partition in (None, number)
-            for election in _elections(series.rows)
+            for election in self._elections_of(series.rows)
         ]
         return tuple(sorted(found, key=lambda election: election.after.offset))
+
+    def _elections_of(self, states: Sequence[PartitionChange]) -> Iterator[Election]:
+        for before, after in pairwise(states):
+            if after.leader == NO_LEADER or after.leader_epoch == before.leader_epoch:
+                continue
+            if after.from_snapshot:
+                yield Election(after=after, before=None, elected_from=ElectedFrom.UNKNOWN)
+            elif after.leader != before.leader:
+                yield Election(after=after, before=before, elected_from=self._elected_from(before, after))
+
+    def _elected_from(self, before: PartitionChange, after: PartitionChange) -> ElectedFrom:
+        """A reassignment ends with the record by which its last replica joins the ISR, and that replica may lead at
+        once. An unclean election changes no replicas (`PartitionChangeBuilder`)."""
+        leader = after.leader
+        moved = (before.adding or before.removing) and not (after.adding or after.removing)
+        if leader in before.isr or (moved and leader in after.isr):
+            return ElectedFrom.ISR
+        if leader in before.elr:
+            return ElectedFrom.ELR
+        eligible = [broker for broker in before.elr if not self._returns(broker, after)]
+        if not before.isr and not eligible and leader in before.last_known_elr:
+            return ElectedFrom.LAST_KNOWN
+        return ElectedFrom.UNCLEAN
+
+    def _returns(self, broker: int, change: PartitionChange) -> bool:
+        """Whether the change is the one by which a broker that ended uncleanly leaves the ELR.
+
+        The controller writes it in one batch with the new registration of the broker, just before it, and the same
+        change may elect the last known leader (`ClusterControlManager`).
+        """
+        series = self._brokers.get(broker)
+        later = next((row for row in series.rows if row.offset > change.offset), None) if series else None
+        return (
+            broker not in change.elr
+            and later is not None
+            and later.event is BrokerEvent.REGISTERED
+            and later.time_ns == change.time_ns
+        )
 
     def broker_at(self, broker: int, time_ns: int) -> BrokerChange | None:
         """The registration of a broker at a time; None if it had none."""
@@ -270,27 +308,3 @@ def _lives(changes: Iterable[TopicChange]) -> tuple[TopicLife, ...]:
         TopicLife(topic=change.topic, topic_id=topic_id, created=change, deleted=deleted.get(topic_id))
         for topic_id, change in created.items()
     )
-
-
-def _elections(states: Sequence[PartitionChange]) -> Iterator[Election]:
-    for before, after in pairwise(states):
-        if after.leader == NO_LEADER or after.leader_epoch == before.leader_epoch:
-            continue
-        if after.from_snapshot:
-            yield Election(after=after, before=None, elected_from=ElectedFrom.UNKNOWN)
-        elif after.leader != before.leader:
-            yield Election(after=after, before=before, elected_from=_elected_from(before, after))
-
-
-def _elected_from(before: PartitionChange, after: PartitionChange) -> ElectedFrom:
-    """A reassignment ends with the record by which its last replica joins the ISR, and that replica may lead at once.
-    An unclean election changes no replicas (`PartitionChangeBuilder`)."""
-    leader = after.leader
-    moved = (before.adding or before.removing) and not (after.adding or after.removing)
-    if leader in before.isr or (moved and leader in after.isr):
-        return ElectedFrom.ISR
-    if leader in before.elr:
-        return ElectedFrom.ELR
-    if not before.isr and not before.elr and leader in before.last_known_elr:
-        return ElectedFrom.LAST_KNOWN
-    return ElectedFrom.UNCLEAN

@@ -89,6 +89,12 @@ def reassigned(metadata: Metadata) -> Metadata:
     return metadata
 
 
+def returning(broker: int, at_ns: int) -> Built:
+    """Broker 1 is eligible, broker 2 becomes the leader, and a broker registers."""
+    metadata = Metadata().in_sync(START_NS, elr=(1,), last_known=(2,)).led(2, START_NS + S, isr=(2,))
+    return told(metadata.registered(broker, at_ns))
+
+
 # name -> (history, what condemns)
 CASES: dict[str, tuple[Built, list[str]]] = {
     "a leader from outside": (told(out_of_sync()), FOUND),
@@ -100,6 +106,8 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         told(Metadata().in_sync(START_NS, elr=(1,), last_known=(2,)).led(2, START_NS + S, isr=(2,))),
         FOUND,
     ),
+    "a leader from outside, just before the eligible replica returns": (returning(1, START_NS + S + 1), FOUND),
+    "a leader from outside, when a replica returns that is not eligible": (returning(3, START_NS + S), FOUND),
     "a leader from outside of the offsets of groups": (internal(OFFSETS, offsets=offsets(unclean=False)), FOUND),
     "a leader from outside of the state of transactions": (internal(TRANSACTIONS, unclean_internal=[]), FOUND),
     "a leader from outside of the state of share groups": (
@@ -116,6 +124,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         told(Metadata().in_sync(START_NS, last_known=(2,)).led(-1, START_NS + 1).led(2, START_NS + S, isr=(2,))),
         [],
     ),
+    "the last known leader, when the eligible replica returns from an unclean stop": (returning(1, START_NS + S), []),
     "a replica that joins the ISR by the end of its reassignment": (told(reassigned(Metadata())), []),
     "permitted": (contract(told(out_of_sync()), unclean_election=True), []),
     "permitted by a step": (set_by_step(told(out_of_sync()), 0, 50), []),
