@@ -58,6 +58,7 @@ FACTS: Final[Mapping[str, Declares]] = {
     "lose_answers": (Declared(K.ANSWERS_LOST),),
     "lose_tail": (_KILLED, Declared(K.DATA_LOST, what="tail"), Declared(K.COPIES_REBUILT)),
     "metadata_snapshot": (_KILLED_CONTROLLERS, _NO_QUORUM),
+    "move_coordinator": (Declared(K.LEADERS_MOVED),),
     "move_leaders": (Declared(K.LEADERS_MOVED),),
     "move_log_dirs": (Declared(K.COPIES_REBUILT),),
     "oom_killed": (_CRASHED,),
@@ -99,7 +100,16 @@ FACTS: Final[Mapping[str, Declares]] = {
 ACTIONS: Final = frozenset(
     {"abort_transaction", "alter_topic", "corrupt_metadata", "create_partitions", "delete_group", "delete_objects"}
     | {"delete_records", "disk_lies", "downgrade_refused", "elect_preferred", "elect_unclean", "end_transaction"}
-    | {"move_leaders", "raise_features", "reassign", "recreate_topic", "restart_reader", "roll", "rolling_restart"}
+    | {
+        "move_coordinator",
+        "move_leaders",
+        "raise_features",
+        "reassign",
+        "recreate_topic",
+        "restart_reader",
+        "roll",
+        "rolling_restart",
+    }
     | {"wait_tiered"}
 )
 # Actions that count as no fault if the cluster was already as they wanted it.

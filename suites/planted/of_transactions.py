@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.model.contract.internal_topics import OFFSETS, offsets_partition
+from harness.model.contract.internal_topics import OFFSETS, state_partition
 from harness.model.finding import Kind
 from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, Record, fails, of, passes
@@ -268,13 +268,13 @@ def near_commit_regressed_of_a_deleted_group(copy: Copy) -> Expected:
 @plant
 def commit_regressed_with_an_unrelated_unclean_election(copy: Copy) -> Expected:
     """An election that the contract permits, of the log with the offsets of other groups."""
-    return fails(_regressed("plain", _elected(copy, offsets_partition(READERS, PARTITIONS) + 1)))
+    return fails(_regressed("plain", _elected(copy, state_partition(READERS, PARTITIONS) + 1)))
 
 
 @plant
 def near_commit_regressed_by_an_unclean_election(copy: Copy) -> Expected:
     """An election that the contract permits, of the log with the group's own offsets."""
-    return passes(excused=_regressed("plain", _elected(copy, offsets_partition(READERS, PARTITIONS))))
+    return passes(excused=_regressed("plain", _elected(copy, state_partition(READERS, PARTITIONS))))
 
 
 @plant

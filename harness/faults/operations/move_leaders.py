@@ -32,6 +32,24 @@ def next_order(state: PartitionState, without: tuple[int, ...]) -> list[int]:
     return [able[0], *(b for b in state.replicas if b != able[0])]
 
 
+def prepare(context: StepContext, places: list[Place], without: tuple[int, ...] = ()) -> dict[Place, list[int]]:
+    """Makes another in-sync replica the preferred leader of each partition; returns leader and next leader of each.
+
+    A preferred election then makes it the leader.
+    """
+    before = context.states(places)
+    wanted: Mapping[Place, list[int]] = {place: next_order(before[place], without) for place in places}
+    context.admin.reassign(wanted)
+    return {place: [before[place].leader, order[0]] for place, order in wanted.items()}
+
+
+def elect(context: StepContext, leaders: Mapping[Place, list[int]]) -> None:
+    """Elects the preferred leaders that `prepare` returned, and waits until they lead."""
+    places = [*leaders]
+    context.admin.elect_leaders("preferred", places)
+    await_leaders(context, places, lambda s: s.leader == leaders[s.topic, s.partition][1], "the chosen leader")
+
+
 @dataclass(frozen=True, kw_only=True)
 class MoveLeaders(Action):
     """`without` names brokers that must not lead."""
@@ -51,13 +69,7 @@ class MoveLeaders(Action):
 
     def perform(self, context: StepContext) -> Done:
         places = context.places(self.on)
-        left_out = context.nodes(self.without) if self.without else ()
-        before = context.states(places)
-        wanted: Mapping[Place, list[int]] = {p: next_order(before[p], left_out) for p in places}
-        context.admin.reassign(wanted)
-        context.admin.elect_leaders("preferred", places)
-        after = await_leaders(
-            context, places, lambda s: s.leader == wanted[s.topic, s.partition][0], "the chosen leader"
-        )
-        seen = {f"{t}/{p}": {"leader": [before[t, p].leader, s.leader]} for (t, p), s in after.items()}
+        leaders = prepare(context, places, context.nodes(self.without) if self.without else ())
+        elect(context, leaders)
+        seen = {f"{t}/{p}": {"leader": moved} for (t, p), moved in leaders.items()}
         return Done(resolved=seen, effect=EffectProof(True, f"{named(places)} got another leader", seen))

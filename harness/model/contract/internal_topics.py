@@ -52,10 +52,11 @@ def _tier_metadata(shape: ClusterShape) -> Topic:
     )
 
 
-def offsets_partition(group: str, partitions: int) -> int:
-    """The partition of __consumer_offsets that keeps a group's commits, by Java's hash of the group id
-    (GroupCoordinatorService.partitionFor)."""
-    units = group.encode("utf-16-be")
+def state_partition(name: str, partitions: int) -> int:
+    """The partition of __consumer_offsets with the commits of a group, or of __transaction_state with the transactions
+    of a transactional id, by Java's hash (GroupCoordinatorService.partitionFor, TransactionStateManager.partitionFor).
+    """
+    units = name.encode("utf-16-be")
     code = 0
     for at in range(0, len(units), 2):
         code = (31 * code + int.from_bytes(units[at : at + 2], "big")) & 0xFFFFFFFF

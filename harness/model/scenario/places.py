@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from harness.model.contract.internal_topics import OFFSETS, offsets_partition, partitions_of
+from harness.model.contract.internal_topics import OFFSETS, partitions_of, state_partition
 from harness.model.errors import BadInput
 from harness.model.scenario.rules import nearest
 from harness.model.scenario.scenario import Scenario, Step
@@ -31,7 +31,7 @@ def _step(step: Step, scenario: Scenario, where: str) -> Step:
             raise BadInput(
                 f"{where}: step {step.name}: {match[0]}: no group {group!r}{nearest(group, scenario.groups)}"
             )
-        return f"{OFFSETS}/{offsets_partition(group, partitions_of(scenario.shape, OFFSETS))}"
+        return f"{OFFSETS}/{state_partition(group, partitions_of(scenario.shape, OFFSETS))}"
 
     def spelt(value: object) -> object:
         if isinstance(value, str):

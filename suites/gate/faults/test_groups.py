@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.kafka.admin.client import AdminView
-from harness.model.contract.internal_topics import OFFSETS, internal_topics, offsets_partition
+from harness.model.contract.internal_topics import OFFSETS, internal_topics, state_partition
 from harness.model.scenario.scenario import ClusterShape, Producer, Reader, Topic
 from suites.gate.playing import Play
 
@@ -23,7 +23,7 @@ def test_the_partition_of_a_group_follows_from_the_hash_of_its_name(play: Play, 
     leaders = {s.partition: s.leader for s in admin.partitions([OFFSETS])}
     assert len(leaders) == offsets.partitions
     for group in GROUPS:
-        assert leaders[offsets_partition(group, offsets.partitions)] == admin.coordinator("group", group)
+        assert leaders[state_partition(group, offsets.partitions)] == admin.coordinator("group", group)
     moved, _, kill, *_ = play(
         ("moved", {"do": "move_leaders", "on": ["offsets(zzzzzz)"]}),
         ("commits", {"do": "wait_commits", "group": "zzzzzz"}),

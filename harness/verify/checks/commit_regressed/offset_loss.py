@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.contract.contract import OFFSETS_RETENTION
-from harness.model.contract.internal_topics import OFFSETS, offsets_partition
+from harness.model.contract.internal_topics import OFFSETS, state_partition
 from harness.model.documents.cluster import GroupReset
 from harness.model.documents.contract import OffsetsContract, ReaderContract
 from harness.model.documents.steps import GroupAway, LogStartSeen
@@ -122,7 +122,7 @@ def _of_elections(case: Case, offsets: OffsetsContract) -> Iterator[_Span]:
         )
         times = (change.since_ns, change.sure_ns, change.late_ns, kept_ns)
         for group in groups_reported(case):
-            if offsets_partition(group, offsets.partitions) == partition:
+            if state_partition(group, offsets.partitions) == partition:
                 yield _Span(group, ",".join(_BACK), *times, why, *_row(change.evidence))
 
 

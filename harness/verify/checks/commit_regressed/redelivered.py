@@ -11,7 +11,7 @@ from typing import Final
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
-from harness.model.contract.internal_topics import OFFSETS, offsets_partition
+from harness.model.contract.internal_topics import OFFSETS, state_partition
 from harness.model.documents.steps import ReaderDied
 from harness.model.outcome import Outcome
 from harness.verify.checks.commit_regressed.offset_loss import skipped_by_reset
@@ -78,7 +78,7 @@ def _offsets_lost(case: Case) -> list[Values]:
     return [
         (None, None, reader.reader, 0, UNBOUNDED)
         for reader in case.contract.readers.values()
-        if offsets is not None and offsets_partition(reader.group, offsets.partitions) in elected
+        if offsets is not None and state_partition(reader.group, offsets.partitions) in elected
     ]
 
 

@@ -17,7 +17,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.model.contract.internal_topics import OFFSETS, offsets_partition
+from harness.model.contract.internal_topics import OFFSETS, state_partition
 from harness.model.documents.steps import GroupAway, GroupDeleted
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
@@ -105,7 +105,7 @@ def _members(case: Case) -> Iterator[Values]:
         group = reader.group
         if not group or group in changed or group in case.contract.shares or reader.protocol == SHARE:
             continue
-        if not elected or (offsets is not None and offsets_partition(group, offsets.partitions) not in elected):
+        if not elected or (offsets is not None and state_partition(group, offsets.partitions) not in elected):
             yield group, reader.name
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.faults.steps.step_context import StepContext
-from harness.model.contract.internal_topics import internal_topics, offsets_partition
+from harness.model.contract.internal_topics import internal_topics, state_partition
 from harness.model.scenario.scenario import ClusterShape
 from suites.unit.faults.steps.scripted import context_on
 from suites.unit.faults.steps.test_step_validation import with_steps
@@ -26,7 +26,7 @@ MANY = (1 << 31) - 1
     ],
 )
 def test_the_partition_of_a_group_follows_from_javas_hash(group: str, partitions: int, partition: int) -> None:
-    assert offsets_partition(group, partitions) == partition
+    assert state_partition(group, partitions) == partition
 
 
 def test_broker_settings_decide_the_number_of_partitions() -> None:
@@ -50,7 +50,7 @@ def test_with_a_tier_there_is_its_metadata_topic() -> None:
 
 
 def test_a_group_in_a_step_is_replaced_by_its_partition() -> None:
-    place = f"__consumer_offsets/{offsets_partition('readers', 10)}"
+    place = f"__consumer_offsets/{state_partition('readers', 10)}"
     scenario = read(
         with_steps(
             '{ do = "cut_followers", of = "offsets(readers)", name = "cut" }',
