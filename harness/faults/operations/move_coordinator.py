@@ -51,7 +51,7 @@ class MoveCoordinator(Action):
         until_s = time.monotonic() + self.deadline_s
         moved: dict[str, list[int]] = {}
         for phase in PHASES:
-            leaders = prepare(context, [place])  # what takes long is done before the phase is waited for
+            leaders = prepare(context, [place])  # the slow part comes before the wait for the phase
             missed = _missed(context, asked, phase, until_s - time.monotonic())
             if missed is not None:
                 why = f"the coordinator moved in {len(moved)} of {len(PHASES)} phases; {missed}"
