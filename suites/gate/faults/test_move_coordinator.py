@@ -33,6 +33,6 @@ def test_the_coordinator_moves_while_a_transaction_is_open_decided_and_ended(pla
 
 def test_a_phase_that_never_comes_is_no_effect(play: Play) -> None:
     """Its transactions begin with steps, and there is none here."""
-    (moved,) = play.rows(("moved", {"do": "move_coordinator", "producer": "rare", "deadline_s": 2}))
+    moved, *_ = play.rows(("moved", {"do": "move_coordinator", "producer": "rare", "deadline_s": 2}))
     assert not moved["effect"]["held"]
     assert "in 0 of 3 phases" in moved["effect"]["because"]
