@@ -125,10 +125,13 @@ def test_tox_ci_and_suites_test_the_same_release() -> None:
 def test_ci_runs_every_environment_of_tox() -> None:
     ci = (ROOT / ".ci/run").read_text(encoding="utf-8")
     [left_out] = re.findall(r"TOX_SKIP_ENV='([\w|]+)' \.venv/bin/tox run </dev/null", ci)
-    later = re.findall(r"\.venv/bin/tox run (?:--skip-pkg-install )?-e (\w+) </dev/null", ci)
+    later = re.findall(r"\.venv/bin/tox run [^\n]*?-e (\w+)(?: -- [^\n]*--part [^\n]*)? </dev/null", ci)
     # The gate plays the scenarios of smoke too.
     assert set(left_out.split("|")) <= {*later, "smoke"}
     assert re.search(r"tox run [^\n]*-e gate -- (?![^\n]*--only)", ci)
+    assert "part_of_today=$(($(date +%-j) % 8 + 1))/8\n" in ci
+    in_parts = re.findall(r'-e (\w+) -- [^\n]*--part "\$part_of_today" <', ci)
+    assert in_parts == ["planted", "proof", "containers", "disks"]
 
 
 def _tox() -> ConfigParser:
