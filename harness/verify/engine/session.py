@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import re
 import signal
@@ -12,9 +13,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from subprocess import Popen
 from typing import Any, BinaryIO, Final  # Any: py4j passes on arguments of Popen
 
+import py4j  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark import java_gateway
 from pyspark.sql import SparkSession
@@ -25,6 +28,8 @@ from harness.model.scratch import scratch
 MASTER: Final = "local[2, 4]"  # two threads; up to four tries for each task, as on a cluster (the local default is one)
 _PR_SET_PDEATHSIG: Final = 1
 _REASON: Final = re.compile(r"(?:SparkException|ERROR \w+|^Error): (.+)")
+# Lines that Spark and Java print at every start; none of them says why it ended.
+_EVERY_START: Final = re.compile(r"WARNING: |Setting .*log level|To adjust logging|Using Spark's default|\S+ \S+ WARN ")
 
 # For a gate of a million records on two cores. On a cluster, spark-defaults and the master decide.
 _LOCAL: Final = {
@@ -34,6 +39,9 @@ _LOCAL: Final = {
     # Broadcast tables use heap outside this share: with Spark's default of 0.6 both together fill the old generation,
     # and cached frames are written to disk too late.
     "spark.memory.fraction": "0.4",
+    # The memory that each sort and each hash table takes first, and there are thousands with few rows. The default is
+    # 64 MiB here, filled with zeros. With this value three bundles take 19 % less CPU, and 1.7 GiB instead of 3.1.
+    "spark.buffer.pageSize": "256k",
     "spark.sql.shuffle.partitions": "4",
     "spark.default.parallelism": "4",
     "spark.ui.enabled": "false",
@@ -108,14 +116,32 @@ def open_session(master: str | None = None, *, size_bytes: int = 0) -> SparkSess
 def java_runs(spark: SparkSession) -> Iterator[None]:
     """Raises HarnessFailure, with the reason, if the Java process of the session ended in this context: then every
     query failed, and none of their errors says why."""
+    with _without_logs_of_py4j():
+        try:
+            yield
+        except Exception as error:
+            if why := _why_ended(spark):
+                raise HarnessFailure(why) from error
+            raise
+        if why := _why_ended(spark):
+            raise HarnessFailure(why)
+
+
+@contextmanager
+def _without_logs_of_py4j() -> Iterator[None]:
+    """py4j logs a lost connection, and Ctrl-C, with a traceback to the root logger, so to the user's terminal; then it
+    raises the same."""
+    root = logging.getLogger()
+    folder = str(Path(py4j.__file__).parent)
+
+    def of_others(record: logging.LogRecord) -> bool:
+        return not record.pathname.startswith(folder)
+
+    root.addFilter(of_others)
     try:
         yield
-    except Exception as error:
-        if why := _why_ended(spark):
-            raise HarnessFailure(why) from error
-        raise
-    if why := _why_ended(spark):
-        raise HarnessFailure(why)
+    finally:
+        root.removeFilter(of_others)
 
 
 def _why_ended(spark: SparkSession) -> str | None:
@@ -132,7 +158,8 @@ def _why_ended(spark: SparkSession) -> str | None:
             "name a cluster with --master"
         )
     reasons = [found[1] for line in lines if (found := _REASON.search(line))]
-    return f"Spark's Java process ended while it judged ({(reasons or lines or ['it printed nothing'])[-1]}); try again"
+    why = [*lines, *reasons][-1] if lines else "it printed no reason"
+    return f"Spark's Java process ended while it judged ({why}); try again"
 
 
 @cache
@@ -143,7 +170,8 @@ def _printed() -> BinaryIO:
 
 def _printed_lines() -> list[str]:
     _printed().seek(0)
-    return _printed().read().decode("utf-8", "replace").strip().splitlines()
+    lines = _printed().read().decode("utf-8", "replace").strip().splitlines()
+    return [line for line in lines if not _EVERY_START.match(line)]
 
 
 def _unusable(master: str, error: str, lines: list[str]) -> str:
