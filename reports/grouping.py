@@ -22,6 +22,7 @@ COSTS: Final[Mapping[Effect, str]] = {
     Effect.ARCHIVED: "a share group gives up on records",
     Effect.UNAVAILABLE: "no record is accepted during this time",
     Effect.STOPPED: "the application stops until an operator sets its offset",
+    Effect.ABORTED: "acknowledged records of a transaction are aborted, and its commit is refused",
     Effect.DUPLICATED: "records are stored or read twice",
     Effect.REORDERED: "records are out of order",
     Effect.SHOWN: "records of aborted transactions are returned to readers",

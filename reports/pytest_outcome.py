@@ -41,7 +41,8 @@ def attach(verdict: Verdict, bundle: Path) -> None:
         return
     content = json.dumps(plain(verdict), indent=1)
     allure.attach(content, name=VERDICT, attachment_type=allure.attachment_type.JSON)
-    kept = f"{verdict.durable:,} of {verdict.promised:,} promised records durable"
+    gone = verdict.facts.deleted_records
+    kept = f"{verdict.durable - gone:,} of {verdict.promised - gone:,} promised records durable"
     head = f"{verdict.scenario}: {verdict.status.name}, {kept}"
     text = "\n".join([head, *story(verdict), f"evidence: {bundle}"])
     allure.attach(text, name="summary", attachment_type=allure.attachment_type.TEXT)

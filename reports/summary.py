@@ -15,7 +15,7 @@ from harness.evidence.gate import GateSummary, ScenarioResult, Try
 from harness.model.bound import loss_bound
 from harness.model.documents.manifest import NamedRelease
 from harness.model.documents.verdict_facts import LongestStall, ReadBack, ReadFromTier
-from harness.model.finding import ADMIN_KINDS, NODE_KINDS, Finding
+from harness.model.finding import ADMIN_KINDS, METADATA_KINDS, NODE_KINDS, SEEN_KINDS, Finding
 from harness.model.plugin import active
 from harness.model.verdict import Score, Status, Verdict, overall
 from reports.terminal import Line
@@ -24,6 +24,15 @@ FINDINGS_SHOWN: Final = 6
 NOTES_SHOWN: Final = 3
 MISSING_SHOWN: Final = 5
 STALLS_SHOWN: Final = 3
+_WITH_TOPIC: Final = "the deletion of their topic"
+# What deleted records, by its word in `deleted_by`; everything else there is a setting.
+_REQUESTS: Final = {
+    "DeleteRecords": "by DeleteRecords",
+    "the end of tiered storage": "by the end of tiered storage",
+    "compaction": "by compaction",
+    _WITH_TOPIC: "with their topic",
+    "an unknown cause": "by an unknown cause",
+}
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _STYLE: Final = {Status.PASS: "bold green", Status.INCONCLUSIVE: "bold yellow", Status.FAIL: "bold red"}
 
@@ -137,12 +146,14 @@ def _meaning(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:
         if lacking and summary.results and not doubtful:
             return "No broken promise was found, but some scenarios have no verdict; --without NAME leaves one out."
         return f"No broken promise was found, but the run proved too little in: {doubtful or 'nothing ran'}."
-    return _read_back([v.facts.read_back for v in verdicts.values()])
+    some_deleted = any(v.facts.deleted_by for v in verdicts.values())
+    return _read_back([v.facts.read_back for v in verdicts.values()], some_deleted=some_deleted)
 
 
-def _read_back(reads: Sequence[ReadBack | None]) -> str:
+def _read_back(reads: Sequence[ReadBack | None], *, some_deleted: bool) -> str:
     """The claim of a PASS about records, and the number of copies for which it holds."""
-    read = "Every promised record was read back{}: once, in order and unchanged."
+    read = "Every promised record{} was read back{{}}: once, in order and unchanged."
+    read = read.format(" that was not deleted" if some_deleted else "")
     known = [one for one in reads if one is not None]
     if not known or len(known) < len(reads):  # verdicts of an earlier harness do not say what was read
         return read.format("")
@@ -159,12 +170,19 @@ def _read_back(reads: Sequence[ReadBack | None]) -> str:
 def _deleted(verdicts: Mapping[str, Verdict]) -> list[Line]:
     """How many acknowledged records were deleted as configured or requested, and so were not read back."""
     found: Counter[str] = Counter()
+    acked = 0
     for verdict in verdicts.values():
         found.update(verdict.facts.deleted_by)
+        acked += verdict.facts.records.promised if verdict.facts.records else 0
+        acked += verdict.facts.deleted_by.get(_WITH_TOPIC, 0)  # these are not promised any more
     if not found:
         return []
-    by = ", ".join(f"{records:,} by {setting}" for setting, records in sorted(found.items()))
-    return [(f"  Acknowledged records that were deleted, as declared: {by}.", "")]
+    of = f" of {acked:,}" if acked else ""
+    causes = [(records, _REQUESTS.get(cause, f"as {cause} permits")) for cause, records in sorted(found.items())]
+    if len(causes) == 1:
+        return [(f"  {causes[0][0]:,}{of} deleted, {causes[0][1]}.", "")]
+    by = ", ".join(f"{records:,} {why}" for records, why in causes)
+    return [(f"  {found.total():,}{of} deleted: {by}.", "")]
 
 
 def _worst_first(result: ScenarioResult) -> int:
@@ -226,7 +244,8 @@ def excused_lines(verdict: Verdict) -> list[Line]:
 
 
 def _records(finding: Finding) -> str:
-    what = "operation" if finding.kind in ADMIN_KINDS else "node" if finding.kind in NODE_KINDS else "record"
+    words = (("operation", ADMIN_KINDS), ("node", NODE_KINDS), ("difference", METADATA_KINDS))
+    what = next((word for word, kinds in words if finding.kind in kinds), "record")
     return f"1 {what}" if finding.count == 1 else f"{finding.count:,} {what}s"
 
 
@@ -250,7 +269,8 @@ def _when(finding: Finding) -> str:
         return f", during {finding.step}" if finding.step else ""
     first, last = _clock(finding.first_ns), _clock(finding.last_ns or finding.first_ns)
     span = first if first == last else f"{first} to {last}"
-    done = "asked" if finding.kind in ADMIN_KINDS else "ended" if finding.kind in NODE_KINDS else "sent"
+    words = (("asked", ADMIN_KINDS), ("ended", NODE_KINDS), ("seen", SEEN_KINDS))
+    done = next((word for word, kinds in words if finding.kind in kinds), "sent")
     return f", {done} {span} UTC" + (f" during {finding.step}" if finding.step else "")
 
 
@@ -267,9 +287,10 @@ def _score(verdicts: Collection[Verdict]) -> list[Line]:
     episodes = sum(s.episodes for s in scores)
     losses = sum(s.episodes_with_loss for s in scores)
     acked = sum(s.acked for s in scores)
-    durable = sum(s.durable_raw for s in scores)
-    promised = sum(v.promised for v in verdicts)
-    kept = sum(v.durable for v in verdicts)
+    deleted = sum(v.facts.deleted_records for v in verdicts)
+    durable = sum(s.durable_raw for s in scores) - deleted
+    promised = sum(v.promised for v in verdicts) - deleted
+    kept = sum(v.durable for v in verdicts) - deleted
     return [
         (_episodes(losses, episodes, sum(s.lost_without_fault for s in scores)), "bold"),
         (f"  descriptive: {_share(kept, promised, 'promised')} durable; raw {_share(durable, acked, 'acked')}", "dim"),

@@ -15,11 +15,13 @@ def metadata_logs(cluster: Cluster) -> list[NodeLog]:
     return [reader.read(node, cluster.log_directories(node)) for node in (*cluster.controllers, *cluster.brokers)]
 
 
-def history_of_cluster(cluster: Cluster, high_watermark: int | None = None) -> History:
+def history_of_cluster(
+    cluster: Cluster, high_watermark: int | None = None, snapshots_since_ms: int | None = None
+) -> History:
     """The history up to now.
 
     high_watermark: the last one that the quorum reported, asked before this call: the logs are read afterwards, so they
-    contain everything below it.
+    contain everything below it. snapshots_since_ms: snapshots of since then are compared with the log; None = no one.
     """
     logs = metadata_logs(cluster)
-    return fold(logs, voters_of(logs) or cluster.controllers, high_watermark)
+    return fold(logs, voters_of(logs) or cluster.controllers, high_watermark, snapshots_since_ms)

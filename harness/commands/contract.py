@@ -26,7 +26,9 @@ from harness.model.scenario.scenario import RETRIES_MAX
 _MADE: Final = frozenset({"deletes", "compacted", "compaction_lag_ms", "append_time", "keeps_offsets", "keeps_tier"})
 _SAME: Final = frozenset(field.name for field in fields(TopicSettings)) - _MADE
 _MAKE: Final = frozenset({"cleanup_policy", "compacted", "min_compaction_lag_ms", "timestamp_type"})
-_OF_TRANSACTIONS: Final = frozenset({"transaction_version", "long_transactional_id_expiration", "isolation"})
+_OF_TRANSACTIONS: Final = frozenset(
+    {"transaction_version", "long_transactional_id_expiration", "long_transaction_timeout", "isolation"}
+)
 _OF_GROUPS: Final = frozenset({"reset", "group_never_empty"})
 _OF_DELETION: Final = frozenset({"retention_ms", "retention_bytes"})
 _OF_TIERS: Final = frozenset({"local_retention_ms", "local_retention_bytes"})

@@ -79,6 +79,12 @@ _PRODUCER: Final = (
         "Kafka's default is 7 days.",
     ),
     click.option(
+        "--long-transaction-timeout",
+        is_flag=True,
+        help="transaction.timeout.ms is longer than the longest transaction. Default: it is shorter; Kafka's default "
+        "is 1 min.",
+    ),
+    click.option(
         "--long-producer-id-expiration",
         is_flag=True,
         help="producer.id.expiration.ms is longer than delivery.timeout.ms (Kafka's default). Default: it is shorter.",

@@ -24,7 +24,7 @@ from harness.model.version import numbers_of
 # Events to which topic and producer do not matter.
 _OF_CONSUMERS: Final = frozenset({"reader_dies", "reader_fails"})
 # Events that depend on auto.offset.reset.
-OF_RESETS: Final = frozenset({"offsets_expire", "falls_behind"})
+OF_RESETS: Final = frozenset({"offsets_expire", "falls_behind", "partitions_added"})
 # Events that depend on what a late reader read, not on the final log.
 OF_LATE_READERS: Final = frozenset({"falls_behind_cleaner"})
 # Events that depend on __consumer_offsets, not on the topic that is read.
@@ -45,6 +45,11 @@ _OF_BROKERS: Final = {
 _OF_PATIENCE: Final = frozenset({"gives_up"})
 _DELIVERY: Final = "delivery.timeout.ms"
 _DELIVERY_MS: Final = 120_000  # Kafka's default; a scenario about it sets it
+# Events that also depend on transaction.timeout.ms.
+_OF_OPEN_TRANSACTIONS: Final = frozenset({"transaction_times_out"})
+_TIMEOUT: Final = "transaction.timeout.ms"
+_TIMEOUT_MS: Final = 60_000  # Kafka's default, and that of producers that send when steps say so
+_OPEN_MS: Final = 30_000  # no transaction in these scenarios stays open longer
 _FAILOVER_MS: Final = 20_000  # no failover in these scenarios lasts longer
 ELR_SINCE: Final = (4, 1)  # the first release that turns ELR on when it formats a cluster
 
@@ -68,7 +73,8 @@ def row_of(scenario: Scenario, topic: str, settings: TopicSettings, client: Clie
     read = f"; read as {client.isolation}" if event in _OF_ISOLATION else ""
     kept = f", {_OF_BROKERS[event]}={scenario.shape.config[_OF_BROKERS[event]]}" if event in _OF_BROKERS else ""
     waits = f", {_DELIVERY}={_waits_ms(_writer(scenario, topic))}" if event in _OF_PATIENCE else ""
-    return f"{client}{waits}{spoken}{kept}; {settings}{read}"
+    ends = f", {_TIMEOUT}={_timeout_ms(_writer(scenario, topic))}" if event in _OF_OPEN_TRANSACTIONS else ""
+    return f"{client}{waits}{spoken}{kept}{ends}; {settings}{read}"
 
 
 def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSettings, ClientSettings]:
@@ -113,6 +119,7 @@ def settings_of(scenario: Scenario, topic: str, version: str) -> tuple[TopicSett
         version_spoken = 2 if has_epoch_each(producer, scenario) else 1
         outlives = producer.name not in _expired(scenario)
         client = replace(client, transaction_version=version_spoken, long_transactional_id_expiration=outlives)
+        client = replace(client, long_transaction_timeout=_timeout_ms(producer) >= _OPEN_MS)
     if processor is not None and processor.processes is not None:
         commits = cast(Commits, processor.processes.commits)  # scenario_rules has seen it
         client = replace(client, transactional=True, idempotent=True, isolation="read_committed", commits=commits)
@@ -184,6 +191,10 @@ def _writer(scenario: Scenario, topic: str) -> Producer:
 
 def _waits_ms(producer: Producer) -> int:
     return int(producer.config.get(_DELIVERY, _DELIVERY_MS))
+
+
+def _timeout_ms(producer: Producer) -> int:
+    return int(producer.config.get(_TIMEOUT, _TIMEOUT_MS))
 
 
 def _processor_of(scenario: Scenario, topic: str) -> Producer | None:

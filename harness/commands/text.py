@@ -22,6 +22,7 @@ def producer(client: ClientSettings) -> str:
     if client.transactional:
         words.append(f"transaction.version {client.transaction_version}")
         words += ["a transactional.id that outlives its pauses"] if client.long_transactional_id_expiration else []
+        words += ["transaction.timeout.ms above its longest transaction"] if client.long_transaction_timeout else []
     words += ["delivery.timeout.ms above the longest failover"] if client.long_delivery_timeout else []
     words += ["producer.id.expiration.ms above delivery.timeout.ms"] if client.long_producer_id_expiration else []
     return ", ".join(words)

@@ -15,12 +15,14 @@ from harness.evidence.layout import check_tables, ignored, kind_of
 from harness.evidence.lines import check_lines, texts_of
 from harness.evidence.manifest import MANIFEST, check_digests, read_manifest
 from harness.evidence.parts import opened
+from harness.evidence.samples import samples_in
 from harness.evidence.seal_recovery import recover
 from harness.evidence.values import check_values, nulls_in, read_whole, words_in
 from harness.model.contract.contract import SENTINEL
 from harness.model.documents.manifest import Manifest
 from harness.model.errors import BadEvidence
 from harness.model.history.history import History
+from harness.model.sample import Sample
 from harness.model.schemas import FORMAT_VERSION, OPTIONAL_COLUMNS, TABLES
 
 # Columns that name topics and producers, of each of which run.json must have a contract.
@@ -82,6 +84,10 @@ class Bundle:
     def table_files(self, name: str) -> list[Path]:
         """The parts of a table, in order; none if it has no row."""
         return _parts(self.path, name)
+
+    def samples(self) -> list[Sample]:
+        """The rows of the table `positions`, read anew with each call."""
+        return list(samples_in(self.table_files("positions")))
 
 
 def _check_scenario(path: Path, manifest: Manifest, documents: Documents) -> None:

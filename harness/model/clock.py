@@ -7,6 +7,8 @@ from typing import Final
 
 ANCHOR_NS: Final = time.time_ns()
 _MONOTONIC_AT_ANCHOR_NS: Final = time.monotonic_ns()
+# Brokers and clients run on one machine, but this clock is monotonic: allowed difference between their clocks.
+CLOCKS_MS: Final = 500
 
 
 def now_ns() -> int:

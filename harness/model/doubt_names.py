@@ -66,6 +66,11 @@ class DoubtName(Described):
     TOO_FEW_LOST = "too_few_lost", "Fewer records are lost than the scenario loses on purpose.", DoubtOrigin.SCENARIO
     PRODUCER = "producer", "A producer of the load ended with an error or did not stop."
     PRODUCER_FATAL = "producer_fatal", "A producer's client met a fatal error, and was replaced."
+    TRIES_UNREAD = (
+        "tries_unread",
+        "Lines of a client's log about its failed tries could not be read.",
+        DoubtOrigin.MACHINE,
+    )
     CLIENT_HUNG = "client_hung", "A call of a transactional client did not return."
     READER = "reader", "A live reader ended with an error, did not stop, or read nothing."
     READER_RESET = "reader_reset", "A reader had to start again at the log's start."
@@ -102,6 +107,10 @@ class DoubtName(Described):
     HISTORY_INCOMPLETE = "history_incomplete", "Parts of the metadata log are missing, so elections may be, too."
     LEADER_UNKNOWN = "leader_unknown", "It is unknown whether a deposed leader acknowledged missing records."
     NO_GROUP_OFFSETS = "no_group_offsets", "No coordinator reported the stable offsets of a group."
+    COORDINATOR_UNKNOWN = (
+        "coordinator_unknown",
+        "A coordinator did not answer at the end, or its log could not be read or decoded.",
+    )
     CONFIGS_UNKNOWN = "configs_unknown", "No broker reported the settings of a topic."
     CONFIGS_DIFFER = "configs_differ", "A topic has another setting on the brokers than in the contract."
     NO_ADMIN_VIEWS = (
@@ -123,6 +132,11 @@ class DoubtName(Described):
     COPY_NOT_READ = "copy_not_read", "The copy of a replica was not read."
     SERVED_BY_ANOTHER = "served_by_another", "The read of one replica's copy was served by another broker."
     PROBE_UNANSWERED = "probe_unanswered", "Reads that began at arbitrary offsets were not answered."
+    PROBE_NOT_ASKED = (
+        "probe_not_asked",
+        "There was no time for reads that begin at arbitrary offsets, and all that were made were answered.",
+        DoubtOrigin.MACHINE,
+    )
     LOOKUP_UNANSWERED = "lookup_unanswered", "Requests for offsets by time or leader epoch failed."
     NO_BATCHES = "no_batches", "The disk of a broker could be read, and was not."
     DISK_DAMAGE = "disk_damage", "Files on the disk of a broker could not be read."

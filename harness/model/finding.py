@@ -29,6 +29,10 @@ class Kind(FindingKind, Described):
     VANISHED = "vanished", "A reader received a record, acknowledged or not, and the log no longer contains it."
     DUPLICATED = "duplicated", "One record is at two offsets, or an application processed one input twice."
     REORDERED = "reordered", "A later record of one stream is at a lower offset than an earlier one."
+    BELOW_ACKED = (
+        "below_acked",
+        "A record is at a lower offset than one that had been acknowledged when its send was called.",
+    )
     CORRUPT = "corrupt", "The payload, timestamp or codec of a record is not what was sent or configured."
     WRONG_ACK_OFFSET = (
         "wrong_ack_offset",
@@ -40,8 +44,15 @@ class Kind(FindingKind, Described):
         "conflicting",
         "Two readers received different records at one offset, or two records were acknowledged there.",
     )
-    ABORTED_READ = "aborted_read", "A read_committed reader received a record of an aborted transaction."
+    ABORTED_READ = (
+        "aborted_read",
+        "A read_committed reader received a record of a transaction that was aborted, or not yet committed.",
+    )
     TORN_TRANSACTION = "torn_transaction", "A part of a transaction is visible and the rest is not."
+    UNFENCED = (
+        "unfenced",
+        "A client was served that another of its transactional id, or a newer generation of its group, had replaced.",
+    )
     SKIPPED_READ = "skipped_read", "A reader passed over a record that was in the log."
     REREAD = (
         "reread",
@@ -52,6 +63,10 @@ class Kind(FindingKind, Described):
         "A group's offset is below its last acknowledged commit, or is one that was never committed.",
     )
     LOG_START = "log_start", "The start of a log moved further than retention, DeleteRecords and topic deletion permit."
+    NOT_DELETED = (
+        "not_deleted",
+        "A replica, or the tier, keeps segments that retention should have deleted long before.",
+    )
     OFFSET_LOOKUP = (
         "offset_lookup",
         "A leader that was asked for the first record of a time or later named another record, or none.",
@@ -68,6 +83,30 @@ class Kind(FindingKind, Described):
         "unclean_election",
         "A replica outside the ISR and the ELR became a leader, and the contract of its topic does not permit that.",
     )
+    NOT_IN_SYNC = (
+        "not_in_sync",
+        "A replica was in the ISR while it lacked records below a high watermark that a leader had reported.",
+    )
+    WRONGLY_ELIGIBLE = (
+        "wrongly_eligible",
+        "A replica was in the ELR while it lacked committed records, or after its broker had ended without a shutdown.",
+    )
+    ABOVE_HIGH_WATERMARK = (
+        "above_high_watermark",
+        "A reader received a record that was not below the high watermark of its leader yet.",
+    )
+    WRONG_SNAPSHOT = (
+        "wrong_snapshot",
+        "A snapshot of the metadata log on the disk of a node differs from what the log says up to its end.",
+    )
+    PRODUCER_IDS_REUSED = (
+        "producer_ids_reused",
+        "The controllers gave a block of producer ids to a broker, and had given the same ids before.",
+    )
+    STALE_METADATA = (
+        "stale_metadata",
+        "A broker serves partitions or settings that the metadata log does not have at its offset, or has no more.",
+    )
     REPLICA_DIVERGENCE = (
         "replica_divergence",
         "The copy of an in-sync replica differs from the leader's below the high watermark.",
@@ -83,6 +122,14 @@ class Kind(FindingKind, Described):
     GROUP_UNSETTLED = (
         "group_unsettled",
         "A consumer group does not come to rest after healing with each partition given to one of its members.",
+    )
+    TIER_LAG = (
+        "tier_lag",
+        "The leader of a tiered partition does not copy closed segments to the remote tier, long after healing.",
+    )
+    WRONG_COORDINATOR_STATE = (
+        "wrong_coordinator_state",
+        "A coordinator answers something other than is in its log, or acknowledgements or copies of it differ.",
     )
     UNSERVED = (
         "unserved",
@@ -163,6 +210,17 @@ NODE_KINDS = frozenset({Kind.CRASHED})
 # These concern admin operations, not records.
 ADMIN_KINDS = frozenset({Kind.ADMIN_LOST, Kind.ADMIN_RESURRECTED, Kind.ADMIN_PHANTOM, Kind.METADATA_DIVERGENCE})
 
+# These concern the metadata of nodes, not records.
+METADATA_KINDS = frozenset({Kind.WRONG_SNAPSHOT, Kind.STALE_METADATA, Kind.PRODUCER_IDS_REUSED})
+
+# Their times are those of a report or of a decision of the controllers, not of a send.
+SEEN_KINDS = METADATA_KINDS | {
+    Kind.NOT_IN_SYNC,
+    Kind.WRONGLY_ELIGIBLE,
+    Kind.UNCLEAN_ELECTION,
+    Kind.ABOVE_HIGH_WATERMARK,
+}
+
 
 class Finding(Record, frozen=True, kw_only=True):
     """A contiguous range of offsets with the same defect. Times are epoch nanoseconds; null = does not apply."""
@@ -176,7 +234,7 @@ class Finding(Record, frozen=True, kw_only=True):
     stream: Annotated[int | None, meaning("the stream, if all records are of one")] = None
     seq_first: Annotated[int | None, meaning("the first sequence number in the stream")] = None
     seq_last: Annotated[int | None, meaning("the last sequence number in the stream")] = None
-    count: Annotated[int, meaning("how many records, operations or nodes")] = 1
+    count: Annotated[int, meaning("how many records, operations, nodes or differences of metadata")] = 1
     first_ns: Annotated[int | None, meaning("the first send of the records; or when a node ended")] = None
     last_ns: Annotated[int | None, meaning("the last send of the records; or when a node ended")] = None
     step: Annotated[str | None, meaning("the step during which they were acked")] = None

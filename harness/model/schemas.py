@@ -87,6 +87,11 @@ RESERVATIONS: Final[TableColumns] = {
         "known, see below",
     ),
     "reserved_ns": Column("int64", "when"),
+    "tries_recorded": Column(
+        "bool?",
+        "whether `failed_sends` has every failed try of the client; null = no",
+        optional=True,
+    ),
 }
 
 # One row for each record that was read back.
@@ -155,6 +160,20 @@ TRANSACTIONS: Final[TableColumns] = {
     ),
     "called_ns": Column("int64", "the first record; the end was answered or given up"),
     "ended_ns": Column("int64", "the first record; the end was answered or given up"),
+    "initialised_ns": Column(
+        "int64?",
+        (
+            "when init_transactions of the client that ran it returned. It fences every client of the producer that "
+            "was initialised before (KIP-98). Null: unknown, or the producer has several transactional ids, or called "
+            "init_transactions of one client before that of another had returned"
+        ),
+        optional=True,
+    ),
+    "end_called_ns": Column(
+        "int64?",
+        "when the commit or the abort was called for the first time; null = unknown, or never",
+        optional=True,
+    ),
 }
 
 OFFSET_COMMITS: Final[TableColumns] = {
@@ -231,6 +250,26 @@ BATCHES: Final[TableColumns] = {
     ),
 }
 
+# One row for each failed try to send a batch, where the client reports its tries. It shows why a client sent records
+# again. A producer without rows had no failed try only if `tries_recorded` of its reservations is true.
+FAILED_SENDS: Final[TableColumns] = {
+    "producer": Column("string", "name of the producer in run.json"),
+    "topic": Column("string", "the partition"),
+    "topic_id": Column("string", "the partition"),
+    "partition": Column("int32", "the partition"),
+    "count": Column("int32", "records in the batch"),
+    "producer_id": Column("int64", "of the batch, as in `batches`"),
+    "producer_epoch": Column("int32", "of the batch, as in `batches`"),
+    "base_sequence": Column("int32", "of the batch, as in `batches`; any number without idempotence"),
+    "broker": Column("int32", "the broker that the request was for"),
+    "error": Column(
+        "string",
+        "name of the error in the broker's answer, or of the client's own, with `_` in front, such as `_TRANSPORT`",
+    ),
+    "sent_ns": Column("int64", "a time after the request was made, and before its result was reported"),
+    "failed_ns": Column("int64", "when its result was reported"),
+}
+
 # One row for each operation of an admin: one request, sent once. An acknowledged operation is promised, like a record.
 ADMIN_OPS: Final[TableColumns] = {
     "op": Column("int64", "number of the operation, unique for its writer"),
@@ -281,9 +320,13 @@ LOOKUPS: Final[TableColumns] = {
     "topic": Column("string", "the partition"),
     "topic_id": Column("string", "the partition"),
     "partition": Column("int32", "the partition"),
-    "time_ms": Column("int64", "the question is for the first record of this time or later"),
+    "time_ms": Column(
+        "int64",
+        "the question is for the first record of this time or later; -2: for the start of the log; -3: for the first "
+        "of the records with the latest time (KIP-734)",
+    ),
     "offset": Column("int64?", "the leader's answer; null = no such record, or an error"),
-    "timestamp_ms": Column("int64?", "the leader's timestamp of that record"),
+    "timestamp_ms": Column("int64?", "the leader's timestamp of that record; null for the start of the log"),
     "leader_epoch": Column("int32?", "of that record"),
     "error": Column("string?", "Kafka's name of the error, or that no answer came"),
 }
@@ -458,6 +501,7 @@ TABLE_COLUMNS: Final[dict[str, TableColumns]] = {
     "processed": PROCESSED,
     "deliveries": DELIVERIES,
     "batches": BATCHES,
+    "failed_sends": FAILED_SENDS,
     "admin_ops": ADMIN_OPS,
     "admin_views": ADMIN_VIEWS,
     "lookups": LOOKUPS,
@@ -485,6 +529,9 @@ ANSWERS: Final = ("accept", "release", "reject")  # of a member of a share group
 ISOLATIONS: Final = ("read_committed", "read_uncommitted")
 VALUE_FORMS: Final = ("null", "empty")  # of a record without a value
 TIMESTAMP_TYPES: Final = ("create", "append")
+# Questions of the table `lookups` in place of a time, with their numbers in Kafka's protocol.
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
 TIER_KINDS: Final = ("segment", "segment_update", "partition_delete", "unreadable")
 LOOKS: Final = ("loaded", "healed", "end")  # times when the remote tier is read
 PHASES: Final = ("start", "healed", "drained")  # of snapshots, and of admin_views
@@ -500,6 +547,7 @@ WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "processed": {},
     "deliveries": {"answer": ANSWERS, "outcome": _OUTCOMES},
     "batches": {"control": ("commit", "abort", "other"), "timestamp_type": TIMESTAMP_TYPES},
+    "failed_sends": {},
     "admin_ops": {"kind": tuple(word.value for word in Did), "outcome": _OUTCOMES},
     "admin_views": {"phase": PHASES},
     "lookups": {},
@@ -521,6 +569,7 @@ COUNTED: Final[dict[str, tuple[str, ...]]] = {
     "processed": ("partition", "offset", "stream", "seq"),
     "deliveries": ("partition", "offset", "count"),
     "batches": ("partition", "base_offset", "last_offset"),
+    "failed_sends": ("partition", "count"),
     "admin_ops": ("op",),
     "admin_views": ("node",),
     "lookups": ("partition", "offset"),

@@ -11,6 +11,10 @@ _CONFLUENT: Final = re.compile(r"-(ccs|ce)\b")
 
 
 def numbers_of(version: str) -> tuple[int, ...]:
-    """The version of Apache Kafka as numbers, (4, 3, 1), without what follows a dash."""
-    major, *rest = (int(part) for part in re.findall(r"\d+", version.split("-")[0]))
+    """The version of Apache Kafka as numbers, (4, 3, 1), without what follows a dash. Empty if it has none, as in
+    evidence by hand that does not name its release."""
+    numbers = [int(part) for part in re.findall(r"\d+", version.split("-")[0])]
+    if not numbers:
+        return ()
+    major, *rest = numbers
     return (major - 4 if _CONFLUENT.search(version) else major, *rest)

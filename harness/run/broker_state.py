@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.kafka.admin.client import AdminView
-from harness.kafka.storage.segment_scan import lineages_of, scrub
-from harness.model.documents.cluster import Lineage, Snapshot
+from harness.kafka.storage.segment_scan import empty_segments_of, lineages_of, scrub
+from harness.model.documents.cluster import EmptySegment, Lineage, Snapshot
 from harness.model.place import Place
 from harness.workload.drain.replica_reads import Copy
 
@@ -38,9 +38,11 @@ def copies_of(snapshot: Snapshot, starts: Mapping[Place, Sequence[int]] | None =
 
 @dataclass(frozen=True, slots=True)
 class Disks:
-    """lineages: for cluster.json. damage: a sentence for each place in the files that no broker has written so."""
+    """lineages, empty_segments: for cluster.json. damage: a sentence for each place in the files that no broker has
+    written so."""
 
     lineages: tuple[Lineage, ...]
+    empty_segments: tuple[EmptySegment, ...]
     damage: list[str]
 
 
@@ -50,7 +52,8 @@ def read_disks(cluster: Cluster, topics: Sequence[str], bundle: BundleWriter) ->
     table = bundle.table("batches", "disks")
     scrubbed = scrub(directories, topics, table)
     table.close()
-    return Disks(lineages_of(directories, topics), [str(damage) for damage in scrubbed.damage])
+    lineages, empty = lineages_of(directories, topics), empty_segments_of(directories, topics)
+    return Disks(lineages, empty, [str(damage) for damage in scrubbed.damage])
 
 
 def save_logs(cluster: Cluster, bundle: BundleWriter) -> None:

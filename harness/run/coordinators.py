@@ -59,10 +59,13 @@ def groups_at_rest(
 ) -> GroupsAtRest:
     """Waits until each of these groups was at rest once: a member may come or go at any other moment."""
     restless: dict[str, GroupLook | None] = dict.fromkeys(sorted(groups))
+    twice: dict[str, GroupLook] = {}
 
     def pending() -> str:
         for group in list(restless):
             restless[group] = seen = look(group)
+            if seen.by_coordinator and seen.assigned_twice:
+                twice[group] = seen
             if seen.at_rest:
                 del restless[group]
         return ", ".join(_sentence(seen) for seen in restless.values() if seen)
@@ -75,6 +78,7 @@ def groups_at_rest(
         last_seen=waited.last_seen,
         asked=tuple(sorted(groups)),
         unsettled=unsettled,
+        assigned_twice=tuple(twice.values()),
     )
 
 
@@ -92,6 +96,7 @@ def look_at_group(admin: AdminView, load: Groups, group: str) -> GroupLook:
         of_nobody=sum(len(member.places) for member in seen.members if member.client not in members),
         unknown_members=len(members.keys() - {member.client for member in seen.members}),
         differing=sum(differing),
+        by_coordinator=seen.by_coordinator,
     )
 
 

@@ -1,7 +1,7 @@
-"""Samples the offsets of every replica twice a second, from before the load to the end of the drain, for timelines.
+"""Samples the offsets of every replica twice a second, from before the load to the end of the drain.
 
-Each broker has a thread and a connection of its own, so a frozen or dead broker delays no other one. The judge does not
-read the samples, and a failure of a thread is only a note.
+Each broker has a thread and a connection of its own, so a frozen or dead broker delays no other one. The judge compares
+the samples with each other and with the history. A failure of a thread is only a note, because nothing is judged then.
 """
 
 from __future__ import annotations

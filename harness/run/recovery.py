@@ -19,12 +19,16 @@ from harness.model.errors import HarnessTimeout
 from harness.model.pending import Pending
 from harness.model.place import Place
 from harness.model.scenario.scenario import Topic
+from harness.model.wait_budget import WaitBudget
 from harness.model.waiting import wait_for
 
 # Generous on purpose: a busy machine with two cores takes a minute for what else takes 5 s, and a run that gives up too
 # early would report a release as not recovered.
 RECOVERY_DEADLINE_S = 90.0
 SNAPSHOT_DEADLINE_S = 30.0
+# When the budget for waits is spent.
+ISR_LEAST_S = 5.0
+SNAPSHOT_LEAST_S = 3.0
 _INTERVAL_S = 0.1
 
 
@@ -66,13 +70,14 @@ def recovered(
     )
 
 
-def isr_full(cluster: Cluster, admin: AdminView, topics: Sequence[str]) -> Settled:
+def isr_full(cluster: Cluster, admin: AdminView, topics: Sequence[str], budget: WaitBudget | None = None) -> Settled:
     """Waits until every node is up and every ISR is full at one instant: each replica can be read then."""
 
     def pending() -> str:
         return _nodes_down(cluster) or _isr_not_full(admin.partitions((*topics, *INTERNAL_TOPICS)), topics)
 
-    return settled(pending, what="every ISR to be full", deadline_s=RECOVERY_DEADLINE_S)
+    deadline_s = budget.left_s(RECOVERY_DEADLINE_S, ISR_LEAST_S) if budget else RECOVERY_DEADLINE_S
+    return settled(pending, what="every ISR to be full", deadline_s=deadline_s)
 
 
 def transactions_over(admin: AdminView, topics: Sequence[str], deadline_s: float) -> Settled:
@@ -93,13 +98,16 @@ def transactions_over(admin: AdminView, topics: Sequence[str], deadline_s: float
     return settled(pending, what="transactions to be over", deadline_s=deadline_s)
 
 
-def snapshot(admin: AdminView, phase: Phase, topics: Sequence[str], groups: Sequence[str]) -> Snapshot:
+def snapshot(
+    admin: AdminView, phase: Phase, topics: Sequence[str], groups: Sequence[str], budget: WaitBudget | None = None
+) -> Snapshot:
     """A complete snapshot, or the last one before the deadline as it is.
 
     A single snapshot may be incomplete because a leader moved between two requests, an ISR shrank for a moment or a
     broker was slow. What is incomplete until the deadline is evidence, which the judge weighs.
     """
-    give_up_at = time.monotonic() + SNAPSHOT_DEADLINE_S
+    deadline_s = budget.left_s(SNAPSHOT_DEADLINE_S, SNAPSHOT_LEAST_S) if budget else SNAPSHOT_DEADLINE_S
+    give_up_at = time.monotonic() + deadline_s
     while not _complete(seen := admin.snapshot(phase, topics, groups), topics) and time.monotonic() < give_up_at:
         time.sleep(_INTERVAL_S)
     return seen

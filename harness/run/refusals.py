@@ -17,6 +17,7 @@ from harness.model.documents.reads import Read, Refusal
 # minute of direct requests, the leader refuses.
 REFUSED_S: Final = 60.0
 _INTERVAL_S: Final = 0.5
+_OUT_OF_RANGE: Final = "OFFSET_OUT_OF_RANGE"
 _MAX_BYTES: Final = 1 << 20
 _AT_ONCE: Final = 16
 
@@ -45,6 +46,8 @@ def _with_refusal(read: Read, leaders: Leaders, refused_s: float) -> Read:
         answer = leaders.fetch(read.topic, read.partition, offset, _MAX_BYTES)
         if answer is not None and answer.records:
             return read
+        if read.cut_short and answer is not None and answer.error == _OUT_OF_RANGE:
+            return read  # with more time it would have continued after the gap
         if answer is not None:
             refusal = Refusal(
                 offset=offset,

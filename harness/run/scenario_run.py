@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -24,8 +23,9 @@ from harness.kafka.admin.positions import SampledTopic
 from harness.model.backend import PROCESSES
 from harness.model.clock import now_ns
 from harness.model.contract.internal_topics import internal_topics
-from harness.model.documents.cluster import ClusterReports, ShareGroupOffset, Snapshot
+from harness.model.documents.cluster import BrokerView, ClusterReports, ShareGroupOffset, Snapshot
 from harness.model.documents.contract import Contract
+from harness.model.documents.coordinators import CoordinatorLook
 from harness.model.documents.manifest import Origin
 from harness.model.documents.process_exit import ProcessExit
 from harness.model.documents.reads import Read
@@ -36,20 +36,23 @@ from harness.model.documents.run import (
     Recovered,
     Run,
     Settled,
+    TierAtRest,
     TransactionsEnded,
     Windows,
 )
 from harness.model.documents.steps import Steps
 from harness.model.doubt_names import DoubtName, DoubtOrigin
 from harness.model.errors import HarnessFailure, HarnessTimeout
-from harness.model.outcome import Outcome
+from harness.model.pending import Pending
 from harness.model.scenario.scenario import Scenario
 from harness.model.scenario.tier_rules import SEGMENTS_MIN, tiered_topics
 from harness.model.verdict import Doubt
-from harness.run import broker_state, coordinators, recovery, share_groups, tls_probe
+from harness.model.wait_budget import WaitBudget
+from harness.run import broker_state, coordinators, load_floors, recovery, share_groups, tls_probe
 from harness.run.admin_probe import AdminProbe
+from harness.run.coordinator_states import CoordinatorStates
 from harness.run.fault_windows import targets_of, windows_of
-from harness.run.offset_lookups import look_up, look_up_epochs
+from harness.run.offset_lookups import AnswerWaits, look_up, look_up_again, look_up_epochs
 from harness.run.position_sampler import PositionSampler
 from harness.run.refusals import with_refusals
 from harness.run.tier_probe import TierProbe
@@ -57,7 +60,8 @@ from harness.workload.access import Access
 from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.drain.drain import DrainPlan, drain
 from harness.workload.drain.probe_places import COMMIT, Ask, asks_of, logs_of, non_committing_groups
-from harness.workload.drain.probes import probe
+from harness.workload.drain.probes import ProbeTimeouts, probe
+from harness.workload.drain.replica_reads import ReadTimeouts
 from harness.workload.java.java_process import JavaClients
 from harness.workload.load import Load, LoadStats
 
@@ -65,7 +69,6 @@ Say = Callable[[str], None]
 
 TOPICS_DEADLINE_S: Final = 30.0
 FLOWING_DEADLINE_S: Final = 45.0
-FLOOR_DEADLINE_S: Final = 40.0
 # The longest transaction.timeout.ms, the coordinator's clean-up interval, and a margin for a busy machine.
 TRANSACTIONS_DEADLINE_S: Final = 105.0
 GROUPS_LEAST_S: Final = 10.0  # for groups, when the wait for the cluster took their time
@@ -97,11 +100,16 @@ class Task:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Driven:
-    """The bundle of a run. healthy: the cluster recovered without a doubt, and another scenario may use it."""
+    """The bundle of a run.
+
+    healthy: the cluster recovered without a doubt, and another scenario may use it. given_up: every node ran, and the
+    cluster did not recover, which another run would only wait for again.
+    """
 
     bundle: Path
     healthy: bool
     doubts: tuple[Doubt, ...]
+    given_up: bool = False
 
 
 def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
@@ -126,6 +134,7 @@ def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
         bundle=task.out,
         healthy=record.finished and not record.doubts and not record.died,
         doubts=tuple(record.doubts),
+        given_up=record.finished and record.recovered.pending is Pending.ISR_NOT_FULL,
     )
 
 
@@ -148,13 +157,18 @@ class _Record:
         self.transactions_settled = Settled(waited_s=0.0, last_seen="not asked")
         self.transactions_ended = TransactionsEnded(waited_s=0.0, last_seen="not asked")
         self.groups_at_rest = GroupsAtRest(waited_s=0.0, last_seen="not asked")
+        self.tier_at_rest: TierAtRest | None = None
         self.load: LoadStats | None = None
+        self.coordinators: CoordinatorLook | None = None  # at the end
+        self.coordinators_under_load: CoordinatorLook | None = None
         self.has_history = False
         self.share_groups: list[ShareGroupOffset] = []
+        self.brokers: list[BrokerView] = []
         self.access = Access(cluster.client_settings())
         self.listeners: list[Listener] = []  # results of tls_probe
         self.exits: tuple[ProcessExit, ...] = ()
         self.died = False  # a process ended although no fault let it end
+        self.budget = WaitBudget()
 
     def doubt(self, name: DoubtName, text: str, origin: DoubtOrigin | None = None) -> None:
         self.doubts.append(Doubt(name, text, origin))
@@ -208,6 +222,7 @@ class _Record:
             transactions_settled=self.transactions_settled,
             transactions_ended=self.transactions_ended,
             groups_at_rest=self.groups_at_rest,
+            tier_at_rest=self.tier_at_rest,
             secured=secured,
             exits=self.exits,
             load=self.load or {},
@@ -242,13 +257,15 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
     )
     share_groups.set_up(admin, scenario)
     record.listeners = tls_probe.look(cluster) if record.access.settings else []
+    coordinator_states = CoordinatorStates(cluster, admin, scenario)
     groups = scenario.groups
     record.snapshots.append(admin.snapshot("start", topics, groups))
     sampler = _position_sampler(record, load)
     with sampler:
-        _play(record, admin, load, tier, say)
+        _play(record, admin, load, tier, coordinator_states, say)
         reads = _settle_and_drain(record, admin, load, admin_probe, tier, groups, say)
     record.notes.extend(sampler.problems)
+    record.coordinators = coordinator_states.look()
     _read_the_rest(record, admin, load, tier, reads, say)
     record.finished = True
 
@@ -265,10 +282,17 @@ def _position_sampler(record: _Record, load: Load) -> PositionSampler:
     return PositionSampler(addresses, topics, record.bundle)
 
 
-def _play(record: _Record, admin: AdminView, load: Load, tier: TierProbe, say: Say) -> None:
+def _play(
+    record: _Record,
+    admin: AdminView,
+    load: Load,
+    tier: TierProbe,
+    coordinator_states: CoordinatorStates,
+    say: Say,
+) -> None:
     load.start()
     try:
-        _under_load(record, admin, load, tier, say)
+        _under_load(record, admin, load, tier, coordinator_states, say)
     finally:
         say("stopping the load")
         load.stop_producers()
@@ -280,10 +304,18 @@ def _play(record: _Record, admin: AdminView, load: Load, tier: TierProbe, say: S
         record.notes.extend(load.notes())
 
 
-def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierProbe, say: Say) -> None:
+def _under_load(
+    record: _Record,
+    admin: AdminView,
+    load: Load,
+    tier: TierProbe,
+    coordinator_states: CoordinatorStates,
+    say: Say,
+) -> None:
     scenario = record.scenario
     load.wait_flowing(FLOWING_DEADLINE_S)
-    _hold_load(record, load, "before", since_ns=record.started_ns, served=False)
+    hold = partial(load_floors.hold, scenario, load, budget=record.budget)
+    hold("before", targets_of(scenario), since_ns=record.started_ns, served=False)
     record.tiered(tier.filled(SEGMENTS_BEFORE))
     tier.look("loaded")
     stage = StepContext(
@@ -294,6 +326,7 @@ def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierProbe, 
         topics=scenario.topics,
         internal=internal_topics(scenario.shape),
         say=say,
+        budget=record.budget,
     )
     record.on_steps(step_runner.run_steps(stage, scenario.steps, record.on_steps))
     record.scenario = replace(scenario, topics=stage.topics)  # with the partitions that steps have added
@@ -302,46 +335,18 @@ def _under_load(record: _Record, admin: AdminView, load: Load, tier: TierProbe, 
     say("waiting for the cluster to recover")
     flowing = [place for place in targets_of(record.scenario) if scenario.floors.after]
     record.recovered = recovery.recovered(record.cluster, admin, [t.name for t in scenario.topics], load, flowing)
+    if not record.recovered.ok:
+        record.budget.begin("the cluster did not recover")
     record.groups_at_rest = coordinators.groups_at_rest(
         partial(coordinators.look_at_group, admin, load),
         load.members_by_group().keys(),
         max(coordinators.GROUPS_DEADLINE_S - (record.recovered.waited_s or 0), GROUPS_LEAST_S),
     )
-    _hold_load(record, load, "after", since_ns=now_ns(), served=bool(scenario.floors.after))
-    _spend_budget(record, load)
-    record.tiered(tier.filled(SEGMENTS_MIN))
-
-
-def _hold_load(record: _Record, load: Load, window: str, *, since_ns: int, served: bool) -> None:
-    """Keeps the load on until each target partition and each admin has reached its floor for a window, or a deadline.
-
-    It takes the scenario's `load_s` at least. window: "before" or "after" the faults; the judge reports a missed floor.
-    served: waits also until every producer and reader has made progress since now. A group may have to wait until a
-    session times out.
-    """
-    started = time.monotonic()
-    targets, floor = targets_of(record.scenario), getattr(record.scenario.floors, window)
-    floors = {admin.name: getattr(admin.floors, window) for admin in record.scenario.admin}
-    mark = load.mark() if served else None
-
-    def held() -> bool:
-        elapsed = time.monotonic() - started
-        enough = all(load.produced_acks(topic, partition, since_ns) >= floor for topic, partition in targets)
-        enough = enough and all(load.operations_ended(a, since_ns, Outcome.ACKED) >= n for a, n in floors.items())
-        enough = enough and not (mark and load.unserved_since(mark))
-        return elapsed >= FLOOR_DEADLINE_S or (elapsed >= record.scenario.load_s and enough)
-
-    while not held():
-        time.sleep(0.1)
-
-
-def _spend_budget(record: _Record, load: Load) -> None:
-    """Keeps the load on until the scenario's part of the records is acknowledged, or until a deadline."""
-    if not any(p.when == "always" for p in record.scenario.producers):
-        return
-    give_up_at = time.monotonic() + FLOOR_DEADLINE_S
-    while load.stats()["acked"] < record.task.records and time.monotonic() < give_up_at:
-        time.sleep(0.1)
+    if scenario.groups:
+        record.coordinators_under_load = coordinator_states.look_under_load()
+    hold("after", targets_of(record.scenario), since_ns=now_ns(), served=bool(scenario.floors.after))
+    load_floors.fill(scenario, load, record.task.records, record.budget)
+    record.tiered(tier.filled(SEGMENTS_MIN, record.budget))
 
 
 def _settle_and_drain(
@@ -359,10 +364,11 @@ def _settle_and_drain(
     say("waiting for transactions to be over and every ISR to be full")
     settled = _settle(record, admin, topics)
     if not settled.ok:  # not the same as `recovered`: an ISR may shrink again
+        record.budget.begin("an ISR was not full")
         record.doubt(DoubtName.ISR_NOT_FULL, settled.last_seen)
-    record.tiered(tier.at_rest())
+    record.tier_at_rest = tier.at_rest()
     tier.look("healed")
-    record.snapshots.append(recovery.snapshot(admin, "healed", topics, groups))
+    record.snapshots.append(recovery.snapshot(admin, "healed", topics, groups, record.budget))
     admin_probe.look("healed", load.admins)
     if unseen := recovery.not_reported(record.snapshots[-1], record.scenario.topics):
         record.doubt(
@@ -374,12 +380,14 @@ def _settle_and_drain(
         copies=broker_state.copies_of(record.snapshots[-1], tier.segment_starts()),
         run=record.task.run,
         seed=record.task.seed,
+        timeouts=ReadTimeouts(budget=record.budget),
         access=record.access,
         transactional=frozenset(t for p in record.scenario.producers if p.transactions is not None for t in p.topics),
     )
     reads = with_refusals(drain(plan, bundle, load.numbers, say), admin)
     bundle.document("reads.json", reads)
-    record.snapshots.append(recovery.snapshot(admin, "drained", topics, groups))
+    record.snapshots.append(recovery.snapshot(admin, "drained", topics, groups, record.budget))
+    record.brokers = admin.broker_views(topics)
     admin_probe.look("drained", load.admins)
     return reads
 
@@ -390,7 +398,7 @@ def _settle(record: _Record, admin: AdminView, topics: Sequence[str]) -> Settled
     try:
         over = pool.submit(recovery.transactions_over, admin, topics, TRANSACTIONS_DEADLINE_S)
         ended = pool.submit(coordinators.transactions_ended, record.cluster, admin, TRANSACTIONS_DEADLINE_S)
-        full = recovery.isr_full(record.cluster, admin, topics)
+        full = recovery.isr_full(record.cluster, admin, topics, record.budget)
         record.transactions_settled, record.transactions_ended = over.result(), ended.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)  # what still waits ends with the observer
@@ -404,20 +412,27 @@ def _read_the_rest(
     cluster, bundle = record.cluster, record.bundle
     topics = [topic.name for topic in record.scenario.topics]
     say("asking for offsets by time and by leader epoch")
-    look_up(admin, topics, bundle, record.started_ns, record.ended_ns or now_ns(), holed=set(logs_of(reads).holes))
-    look_up_epochs(admin, topics, bundle)
+    holed = set(logs_of(reads).holes)
+    waits = AnswerWaits(record.budget)
+    none = look_up(admin, topics, bundle, record.started_ns, record.ended_ns or now_ns(), waits, holed)
+    look_up_epochs(admin, topics, bundle, waits)
     tier.look("end")
     say("reading batch headers on every disk")
     disks = broker_state.read_disks(cluster, topics, bundle)
     for damage in disks.damage:
         record.doubt(DoubtName.DISK_DAMAGE, damage)
+    look_up_again(admin, topics, bundle, none, waits, holed)
     _read_from_anywhere(record, load, reads, say)
     reported = ClusterReports(
         snapshots=tuple(record.snapshots),
         lineages=disks.lineages,
+        empty_segments=disks.empty_segments,
         group_answers=tuple(load.group_answers()),
         group_resets=tuple(load.group_resets()),
         share_groups=tuple(record.share_groups),
+        brokers=tuple(record.brokers),
+        coordinators=record.coordinators,
+        coordinators_under_load=record.coordinators_under_load,
     )
     bundle.document("cluster.json", reported)
     _write_history(record, admin)
@@ -432,7 +447,8 @@ def _write_history(record: _Record, admin: AdminView) -> None:
         committed_end = admin.quorum().high_watermark
     except HarnessTimeout:
         committed_end = None
-    write_history(record.bundle.path, history_of_cluster(record.cluster, committed_end))
+    since_ms = record.started_ns // 10**6
+    write_history(record.bundle.path, history_of_cluster(record.cluster, committed_end, since_ms))
     record.has_history = True
 
 
@@ -444,7 +460,7 @@ def _observer_bootstrap(record: _Record) -> str:
 def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Read], say: Say) -> None:
     """Reads from offsets at which no reader has begun: inside batches and segments, and at committed offsets.
 
-    A read that is never answered is a doubt.
+    A read that is never answered, or for which there is no time, is a doubt.
     """
     say("reading from anywhere")
     logs, bundle = logs_of(reads), record.bundle
@@ -462,5 +478,5 @@ def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Read], say:
             asks.setdefault(place, []).append(Ask(place, row.offset, COMMIT))
         elif row.topic not in groups.setdefault(row.group, []):
             groups[row.group].append(row.topic)
-    for silence in probe(asks, groups, logs, context, bundle):
-        record.doubt(DoubtName.PROBE_UNANSWERED, silence)
+    for name, text in probe(asks, groups, logs, context, bundle, ProbeTimeouts().within(record.budget)):
+        record.doubt(name, text)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from harness.clusters import Cluster
 from harness.evidence import BundleWriter
 from harness.kafka.admin.client import AdminView
+from harness.kafka.admin.offsets import TieredReplica
 from harness.kafka.release.user_tier import fetch_all
 from harness.kafka.settings.tier_settings import METADATA_TOPIC
 from harness.kafka.storage import local_tier
@@ -28,20 +29,24 @@ from harness.kafka.storage.log_directory import (
 from harness.kafka.storage.remote_log_metadata import SEGMENT, TierRecord, decode
 from harness.kafka.storage.segment_scan import REMOTE_TIER, batch_columns
 from harness.model.clock import now_ns
-from harness.model.documents.run import Settled
+from harness.model.documents.run import Settled, TierAtRest
 from harness.model.place import Place
 from harness.model.scenario.scenario import Scenario, Topic
-from harness.model.scenario.tier_rules import LOCAL_RETENTION, REMOTE, is_tiered
+from harness.model.scenario.tier_rules import COPY_DISABLED, LOCAL_RETENTION, REMOTE, is_tiered
 from harness.model.schemas import TIER_METADATA
+from harness.model.wait_budget import WaitBudget
 from harness.model.waiting import wait_for
 from harness.run import recovery
+from harness.run.tier_lag import Lag, Lags, Replica
 from harness.workload.drain.internal_topic_reads import RawRecord, read_all
 
 # Segments are copied within a second of being rolled. The rest is for a busy machine, and for retries after a fault.
 REST_DEADLINE_S: Final = 60.0
 FILLED_DEADLINE_S: Final = 60.0
+FILLED_LEAST_S: Final = 5.0  # when the budget for waits is spent
 METADATA_DEADLINE_S: Final = 60.0
 SOON_MS: Final = 5_000  # local.retention.ms up to this deletes local segments before the tier comes to rest
+SHORT_MS: Final = 3_600_000  # retention.ms up to this may delete segments during a run
 END: Final = "end"
 _METADATA_COLUMNS: Final = [c for c in TIER_METADATA if c in TierRecord.__slots__ and c not in ("partition", "epochs")]
 
@@ -62,19 +67,33 @@ class TierProbe:
         """Partitions with fewer than `segments_n` segments in the tier, as text; empty when there are none."""
         if not self._topics:
             return ""
-        counts, there = self._in_the_tier(), self._still_tiered()
-        places = ((t.name, p) for t in self._topics if t.name in self._fed & there for p in range(t.partitions))
+        configs = self._configs()
+        counts, there = self._in_the_tier(configs), self._fed.intersection(_still_tiered(configs))
+        places = ((t.name, p) for t in self._topics if t.name in there for p in range(t.partitions))
         few = [(topic, p, counts[topic, p]) for topic, p in places if counts[topic, p] < segments_n]
         return ", ".join(f"{topic}-{p} has {n} of {segments_n} segments in the tier" for topic, p, n in few[:5])
 
-    def filled(self, segments_n: int) -> Settled:
+    def filled(self, segments_n: int, budget: WaitBudget | None = None) -> Settled:
         """Waits until every partition has that many segments in the tier."""
+        deadline_s = budget.left_s(FILLED_DEADLINE_S, FILLED_LEAST_S) if budget else FILLED_DEADLINE_S
         what = "segments of every partition to be in the remote tier"
-        return recovery.settled(lambda: self.lacking(segments_n), what=what, deadline_s=FILLED_DEADLINE_S)
+        return recovery.settled(lambda: self.lacking(segments_n), what=what, deadline_s=deadline_s)
 
-    def at_rest(self) -> Settled:
-        """Waits until every replica has copied and deleted all segments that it may."""
-        return recovery.settled(self._underway, what="the remote tier to come to rest", deadline_s=REST_DEADLINE_S)
+    def at_rest(self) -> TierAtRest | None:
+        """Waits until every replica has copied and deleted all segments that it may. None without a tier."""
+        if not self._topics:
+            return None
+        lags = Lags()
+
+        def underway() -> str:
+            reported = self._admin.tiered_replicas(self._names)
+            pending = self._underway(reported)
+            lags.look(self._behind(reported) if pending else {})
+            return pending
+
+        waited = recovery.settled(underway, what="the remote tier to come to rest", deadline_s=REST_DEADLINE_S)
+        behind = () if waited.ok else lags.stalled(REST_DEADLINE_S)
+        return TierAtRest(ok=waited.ok, waited_s=waited.waited_s, last_seen=waited.last_seen, behind=behind)
 
     def look(self, name: str) -> None:
         """Writes the present state. At the end the metadata is read before and after the rest, to detect changes."""
@@ -105,15 +124,21 @@ class TierProbe:
 
     # --- waiting ---
 
-    def _still_tiered(self) -> set[str]:
-        """Topics that still have remote storage: no step has disabled it."""
+    def _configs(self) -> dict[str, dict[str, str]]:
+        """The settings of the topics as steps have changed them; those declared where no broker answers."""
         reported = self._admin.topic_configs(self._names)
-        return {name for name in self._names if reported.get(name, {}).get(REMOTE) != "false"}
+        return {t.name: t.config | reported.get(t.name, {}) for t in self._topics}
 
-    def _in_the_tier(self) -> Counter[Place]:
-        """Segments by partition. One that was copied twice counts once; those of an earlier topic do not."""
+    def _copying(self) -> list[str]:
+        """Topics whose leaders copy to the tier: no step has disabled it, nor the copying alone (KIP-950)."""
+        configs = self._configs()
+        return [name for name in _still_tiered(configs) if configs[name].get(COPY_DISABLED) != "true"]
+
+    def _in_the_tier(self, configs: Mapping[str, Mapping[str, str]]) -> Counter[Place]:
+        """Segments by partition. One that was copied twice counts once; those of an earlier topic do not. Where
+        retention deletes segments during the run, they count, too."""
         ids = {state.topic_id for state in self._admin.partitions(self._names)}
-        if self._users_own:
+        if self._users_own or any(map(_is_short, configs.values())):
             logs = set(_finished(record.value for record in self._metadata()))
         else:
             found = (one for one in self._objects() if one.kind == local_tier.LOG)
@@ -136,11 +161,35 @@ class TierProbe:
         assert self._cluster.tier_store is not None
         return local_tier.objects_of(self._cluster.tier_store, self._names)
 
-    def _underway(self) -> str:
-        if not self._topics:
-            return ""
-        reported = self._admin.tiered_replicas(self._names)
-        names = self._still_tiered()
+    def _behind(self, reported: Mapping[Replica, TieredReplica]) -> dict[Place, Lag]:
+        """Partitions whose leader may copy a closed segment and has not. A leader copies what is below the last stable
+        offset, and no segment that it has deleted itself. A storage of the user may fail by itself: it is left out."""
+        if self._users_own:
+            return {}
+        marks, names = self._admin.watermarks(self._names), self._copying()
+        behind: dict[Place, Lag] = {}
+        for state in self._admin.partitions(names):
+            place = (state.topic, state.partition)
+            mine, bases = reported.get((*place, state.leader)), self._bases_of(state.leader, place)
+            if mine is None or mine.highest_tiered is None or not bases or place not in marks:
+                continue
+            tiered_end = max(mine.highest_tiered + 1, bases[0])
+            closed_end = max((base for base in bases if base <= marks[place][1]), default=0)
+            if tiered_end < closed_end:
+                behind[place] = Lag(state.topic_id, state.leader, tiered_end, closed_end)
+        return behind
+
+    def _bases_of(self, broker: int, place: Place) -> list[int]:
+        """The first offsets of the local segments of one replica; empty if the broker has none."""
+        if broker not in self._cluster.brokers:
+            return []
+        found = partition_directories(self._cluster.log_directories(broker), [place[0]])
+        return next((_bases(replica) for replica in found if replica.partition == place[1]), [])
+
+    def _underway(self, reported: Mapping[Replica, TieredReplica]) -> str:
+        configs = self._configs()
+        names = _still_tiered(configs)
+        keeps_one = {name for name, config in configs.items() if _keeps_one(config)}
         wanted = {(t.name, p) for t in self._topics if t.name in names for p in range(t.partitions)}
         silent = wanted - {(topic, partition) for topic, partition, _ in reported}
         pending = [f"no broker reports {topic}-{p}" for topic, p in sorted(silent)]
@@ -153,39 +202,13 @@ class TierProbe:
                 if mine is None or not bases:
                     pending.append(f"broker {broker} does not report {replica.topic}-{replica.partition}")
                 elif leader == broker:
-                    pending += self._of_leader(where, replica.topic, mine.highest_tiered, bases)
+                    pending += _of_leader(where, mine.highest_tiered, bases, keeps_one=replica.topic in keeps_one)
                 else:
                     theirs = reported.get((*place, leader))
                     highest = theirs.highest_tiered if theirs else None
-                    pending += self._of_follower(where, replica.topic, mine.highest_tiered, highest, bases)
+                    one = replica.topic in keeps_one
+                    pending += _of_follower(where, mine.highest_tiered, highest, bases, keeps_one=one)
         return "; ".join(pending[:5])
-
-    def _of_leader(self, where: str, topic: str, highest: int | None, bases: list[int]) -> Iterator[str]:
-        """Why a leader's replica is not at rest: closed segments are not in the tier, or not yet deleted locally."""
-        # Segments that the leader itself has deleted are not copied any more.
-        if highest is not None and max(highest + 1, bases[0]) < bases[-1]:
-            yield f"{where}: in the tier up to {highest}, rolled up to {bases[-1] - 1}"
-        elif len(bases) > 1 and self._keeps_one(topic):
-            yield f"{where}: segments {bases} are still there"
-
-    def _of_follower(
-        self, where: str, topic: str, highest: int | None, leaders: int | None, bases: list[int]
-    ) -> Iterator[str]:
-        """Why the replica of a follower is not at rest.
-
-        After a truncation its segments begin at other offsets than the leader's. Then a closed segment may be only
-        partly in the tier, and is kept.
-        """
-        if highest is not None and leaders is not None and highest < leaders:
-            yield f"{where}: in the tier up to {highest}, and the leader says {leaders}"
-        elif self._keeps_one(topic) and len(bases) > 1 and (highest is None or bases[1] <= highest + 1):
-            yield f"{where}: segments {bases} are still there"
-
-    def _keeps_one(self, topic: str) -> bool:
-        """Whether a broker soon deletes every local segment of the topic but the active one."""
-        config = next(t.config for t in self._topics if t.name == topic)
-        by_size, by_time = (int(config.get(key, -2)) for key in LOCAL_RETENTION)
-        return by_size == 1 or 0 <= by_time <= SOON_MS
 
     # --- tables ---
 
@@ -295,6 +318,45 @@ def _object_columns(one: local_tier.TierObject, content: local_tier.Content) -> 
 
 def _replica_columns(one: local_tier.TierObject) -> dict[str, object]:
     return {"broker": REMOTE_TIER, "topic": one.topic, "topic_id": one.topic_id, "partition": one.partition}
+
+
+def _of_leader(where: str, highest: int | None, bases: list[int], *, keeps_one: bool) -> Iterator[str]:
+    """Why a leader's replica is not at rest: closed segments are not in the tier, or not yet deleted locally."""
+    # Segments that the leader itself has deleted are not copied any more.
+    if highest is not None and max(highest + 1, bases[0]) < bases[-1]:
+        yield f"{where}: in the tier up to {highest}, rolled up to {bases[-1] - 1}"
+    elif len(bases) > 1 and keeps_one:
+        yield f"{where}: segments {bases} are still there"
+
+
+def _of_follower(
+    where: str, highest: int | None, leaders: int | None, bases: list[int], *, keeps_one: bool
+) -> Iterator[str]:
+    """Why the replica of a follower is not at rest.
+
+    After a truncation its segments begin at other offsets than the leader's. Then a closed segment may be only partly
+    in the tier, and is kept.
+    """
+    if highest is not None and leaders is not None and highest < leaders:
+        yield f"{where}: in the tier up to {highest}, and the leader says {leaders}"
+    elif keeps_one and len(bases) > 1 and (highest is None or bases[1] <= highest + 1):
+        yield f"{where}: segments {bases} are still there"
+
+
+def _still_tiered(configs: Mapping[str, Mapping[str, str]]) -> list[str]:
+    """Topics that still have remote storage: no step has disabled it."""
+    return [name for name, config in configs.items() if config.get(REMOTE) != "false"]
+
+
+def _is_short(config: Mapping[str, str]) -> bool:
+    """Whether retention may delete segments of the tier during a run."""
+    return int(config.get("retention.bytes", -1)) >= 0 or 0 <= int(config.get("retention.ms", -1)) <= SHORT_MS
+
+
+def _keeps_one(config: Mapping[str, str]) -> bool:
+    """Whether a broker soon deletes every local segment but the active one."""
+    by_size, by_time = (int(config.get(key, -2)) for key in LOCAL_RETENTION)
+    return by_size == 1 or 0 <= by_time <= SOON_MS
 
 
 def _bases(replica: PartitionDirectory) -> list[int]:

@@ -12,10 +12,9 @@ from harness.faults.steps.registry import check_steps
 from harness.model.backend import CONTAINERS, PROCESSES
 from harness.model.errors import BadInput
 from harness.model.scenario import toml
-from harness.model.scenario.scenario import SETS, Scenario
+from harness.model.scenario.scenario import KNOWN_BUG, SETS, Scenario
 from harness.model.user_files import read_text
 
-KNOWN_BUG = "known-bug"  # of a bug that is open in every release: it must FAIL
 TRIAL = "trial"  # not yet seen both to PASS on a release and to FAIL under its negative control
 
 

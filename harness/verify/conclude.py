@@ -36,7 +36,7 @@ from harness.verify.unreadable import holes, unreadable
 # No verdict covers these, so every verdict lists them.
 NOT_COVERED: Final = (
     "disks that report a flush which did not happen",
-    "offset lookups by time or epoch on topics that retention, compaction or DeleteRecords may shorten",
+    "offset lookups by time on topics in the remote tier that retention may shorten",
 )
 # Tested only by some scenarios, with the facts that show it.
 _COVERED_BY: Final[Mapping[str, frozenset[FactKind | Stop]]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 
 from msgspec.structs import replace
 from pyspark.sql import DataFrame, Window
@@ -23,13 +23,18 @@ from harness.verify.registry import clauses_of_excuses, in_one_line, late_clause
 
 
 def excused(rows: DataFrame, given: Prepared, failed: dict[str, str]) -> DataFrame:
-    """Rows with `excused_by`, the sentence of the excuse, and `excuse`, the reference to it. Of several clauses the
-    first sentence in the order of the alphabet counts. An excuse that fails is noted in `failed`."""
-    rows = _by_clauses(rows, given, clauses_of_excuses(given, failed))
-    rows = _asked(rows, given, Turn.COUNTED, failed)
+    """Rows, a kept result, with `excused_by`, the sentence of the excuse, and `excuse`, the reference to it. Of several
+    clauses the first sentence in the order of the alphabet counts. An excuse that fails is noted in `failed`.
+
+    Excuses of kinds that no row has are left out: each of them costs time to plan.
+    """
+    kinds = {row["kind"] for row in rows.select("kind").distinct().collect()}
+    clauses = [clause for clause in clauses_of_excuses(given, failed) if clause.kind in kinds]
+    rows = _by_clauses(rows, given, clauses)
+    rows = _asked(rows, given, Turn.COUNTED, kinds, failed)
     rows = _within_exact_numbers(rows, given)
-    rows = _asked(rows, given, Turn.BY_RECORDS, failed)
-    rows = _asked(rows, given, Turn.LAST, failed)
+    rows = _asked(rows, given, Turn.BY_RECORDS, kinds, failed)
+    rows = _asked(rows, given, Turn.LAST, kinds, failed)
     # The end: it makes doubts of what may be the loss of a deposed leader, if nothing else permits it.
     return late_acks(rows, given, late_clauses(given.cases, failed))
 
@@ -59,10 +64,10 @@ def _by_clauses(rows: DataFrame, given: Prepared, clauses: Sequence[Clause]) -> 
     return joined.withColumns(named).drop("permitted")
 
 
-def _asked(rows: DataFrame, given: Prepared, turn: Turn, failed: dict[str, str]) -> DataFrame:
+def _asked(rows: DataFrame, given: Prepared, turn: Turn, kinds: Set[str], failed: dict[str, str]) -> DataFrame:
     of_plugins = {name for plugin in active() for name in plugin.checks}
     for check, excuse in excuses():
-        if excuse.rows is None or excuse.turn is not turn:
+        if excuse.rows is None or excuse.turn is not turn or kinds.isdisjoint(map(str, excuse.kinds)):
             continue
         if check not in of_plugins:
             found = excuse.rows(rows, given)

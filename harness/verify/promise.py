@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Sentence = str | Callable[[RecordRange], str]
 Query = Callable[..., DataFrame]
 # The parts of `engine.inputs.Inputs`, which a query names as its parameters.
-PARTS: Final = ("given", "read", "drained", "sessions", "drill", "compared", "tiers")
+PARTS: Final = ("given", "shown", "read", "drained", "sessions", "drill", "compared", "tiers")
 _CHECKS: Final = ".checks."  # in the name of a module of a check, in this tree and in plugins
 
 
@@ -44,6 +44,13 @@ class Settings:
         changes = (c for c in self.contract.changes or () if self.topic and c.topic == self.topic.topic)
         later = [change.config[key] for change in changes if key in change.config]
         return ", then ".join(map(str, (declared, *later)))
+
+    def with_retention(self, said: str) -> str:
+        """A sentence, followed by the limits of the topic's retention if the topic is known."""
+        if self.topic is None:
+            return said
+        declared = {"retention.ms": self.topic.retention_ms, "retention.bytes": self.topic.retention_bytes}
+        return f"{said} ({', '.join(f'{key}={self.over_time(key, value)}' for key, value in declared.items())})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,14 @@ from typing import Final, cast
 
 from harness.model.documents.contract import Contract
 from harness.model.finding import FindingKind, Kind, kind_of
-from harness.verify.engine.rows import ACKED_TWICE_NOTE, WRONG_ACK_OFFSET_NOTE, WRONG_ACK_OFFSET_WEAK, Reason, reason_of
+from harness.verify.engine.rows import (
+    ACKED_TWICE_NOTE,
+    LOOKUP_HIDDEN,
+    WRONG_ACK_OFFSET_NOTE,
+    WRONG_ACK_OFFSET_WEAK,
+    Reason,
+    reason_of,
+)
 from harness.verify.engine.runs import RecordRange
 from harness.verify.promise import Settings, declared, introduced
 
@@ -20,6 +27,11 @@ _NOTES: Final[dict[str, str]] = {
     ACKED_TWICE_NOTE: (
         "conflicting: {records} missing records were acknowledged at the offset of another acknowledged record "
         "({places}); librdkafka was observed to report wrong offsets with correct brokers"
+    ),
+    LOOKUP_HIDDEN: (
+        "offset_lookup: the leader of a compacted topic finds no record of a time or later, and {records} such records "
+        "must be there ({places}); every release looks into the first segment with such a time, also if compaction has "
+        "removed the records of that time"
     ),
 }
 # Defects that a client of which nothing is known may have caused, by the kind of the finding that each would be.

@@ -37,7 +37,7 @@ from harness.workload.producers.loops import BurstLoop, BurstResult, ProducerLoo
 from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Target
 from harness.workload.producers.streams import Numbers
 from harness.workload.producers.transactions import SteppedTransactionLoop, TransactionLoop, TxnTables
-from harness.workload.readiness import check, close_s_of, segment_bytes_of
+from harness.workload.readiness import bootstrap_of, check, close_s_of, segment_bytes_of
 
 _CLOSE_MARGIN_S: Final = 10.0
 
@@ -153,6 +153,8 @@ class Load:
                     DoubtName.PRODUCER_FATAL,
                     f"producer {name} met the fatal error {error}, and its client was replaced",
                 )
+            for tries in producer.producer.tries if isinstance(producer, ProducerLoop) else ():
+                self._doubt(DoubtName.TRIES_UNREAD, tries.problem)
             if isinstance(producer, TransactionLoop):
                 for doubt in producer.doubts:
                     self._doubt(DoubtName.CLIENT_HUNG, doubt)
@@ -398,6 +400,7 @@ class Load:
             meters=self.meters,
             ledger=tables.table("ledger", spec.name),
             reservations=tables.table("reservations", spec.name),
+            failed_sends=tables.table("failed_sends", spec.name),
             run=self.run,
             seed=self.seed,
             access=self._access,
@@ -428,7 +431,7 @@ class Load:
         return loop
 
     def _bootstrap_of(self, spec: Producer | Reader) -> str:
-        return self._bootstrap_isolated if spec.isolated_client else self._bootstrap
+        return bootstrap_of(spec, self._bootstrap_isolated if spec.isolated_client else self._bootstrap)
 
     def _groups(self) -> list[str]:
         """The group of each reader that has one; a group with several members occurs several times."""

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from harness.model.contract.kafka_defaults import SEGMENT_BYTES_DEFAULT
 from harness.model.errors import BadInput
-from harness.model.scenario.scenario import STREAMS, Producer, Scenario
+from harness.model.scenario.scenario import STREAMS, Producer, Reader, Scenario
 from harness.workload.java.java_process import JavaClients
 from harness.workload.java.kafka_streams import CLOSE_S
 from harness.workload.settings import producer_settings
+
+
+def bootstrap_of(spec: Producer | Reader, brokers: str) -> str:
+    """The addresses that a client begins with: of all brokers, which are in order, or of the only one that it knows."""
+    return brokers.split(",")[spec.bootstrap - 1] if spec.bootstrap else brokers
 
 
 def close_s_of(spec: Producer, bootstrap: str) -> float:

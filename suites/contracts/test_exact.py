@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.plugin import GateRun
+from fixtures.plugin import GateRun, played
 from harness import scenarios
 from harness.commands import matrix
 from suites.contracts.conftest import chosen
@@ -33,15 +33,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 @pytest.fixture(scope="session")
-def played(request: pytest.FixtureRequest, run_gate: GateRun) -> list[Counted]:
+def counted(request: pytest.FixtureRequest, run_gate: GateRun) -> list[Counted]:
     """For each run: the number of records of the worst effect, by scenario and topic, in cells that hold."""
-    names, began = _exact(request.config), f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    names, began = played(request, "event"), f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     out = Path("durability-out")
     times = [run_gate(names, out / f"{began}-exact-{n}") for n in range(1, request.config.getoption("--times") + 1)]
     return [{(c.scenario, c.topic): c.counted for c in matrix.write(result) if c.holds} for result in times]
 
 
-def test_every_run_loses_the_exact_number(event: str, played: list[Counted]) -> None:
+def test_every_run_loses_the_exact_number(event: str, counted: list[Counted]) -> None:
     expected = _expected(event)
-    counted = [{topic: time.get((event, topic), 0) for topic in expected} for time in played]
-    assert counted == [expected] * len(played)
+    lost = [{topic: time.get((event, topic), 0) for topic in expected} for time in counted]
+    assert lost == [expected] * len(counted)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.plugin import GateRun
+from fixtures.plugin import GateRun, played
 from harness.commands import matrix as contracts
 from harness.commands.matrix import Cell
 from harness.commands.options import GateResult
@@ -29,7 +29,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def matrix(request: pytest.FixtureRequest, run_gate: GateRun) -> tuple[GateResult, list[Cell]]:
     """Runs all events, one after the other, and writes the page of the matrix next to their evidence."""
     out = Path("durability-out") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-contracts"
-    result = run_gate(chosen(request.config), out)
+    result = run_gate(played(request, "event"), out)
     cells = contracts.write(result)
     write_matrix(out)
     return result, cells

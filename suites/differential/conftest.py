@@ -11,9 +11,7 @@ HERE = Path(__file__).parent
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--before", type=Path, help="folder with bundles of earlier formats and their verdicts")
-    parser.addoption(
-        "--part", action="store_true", help="the folder of --before has a part of the bundles that were kept"
-    )
+    parser.addoption("--incomplete", action="store_true", help="the folder of --before lacks bundles that were kept")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

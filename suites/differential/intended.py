@@ -123,6 +123,11 @@ INTENDED: Final[tuple[Intended, ...]] = (
         rule=_is_new,
     ),
     Figure(
+        figure=("deleted_records",),
+        why="verdicts say how many promised records were deleted",
+        rule=_is_new,
+    ),
+    Figure(
         figure=("not_covered",),
         why="a verdict without the history of the cluster says that elections of replicas out of sync cannot be seen",
         rule=_is_unseen_elections,

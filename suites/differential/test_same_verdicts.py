@@ -82,8 +82,8 @@ def batched(bundles: list[Path]) -> list[list[Path]]:
 
 
 def test_the_kept_set_is_large_enough(pytestconfig: pytest.Config) -> None:
-    if pytestconfig.getoption("--part"):
-        pytest.skip("--part compares a part of the kept set")
+    if pytestconfig.getoption("--incomplete"):
+        pytest.skip("--incomplete compares a part of the kept set")
     assert len(bundles_before(pytestconfig.getoption("--before"))) >= BUNDLES_MIN
 
 
@@ -94,6 +94,6 @@ def test_every_verdict_is_the_one_of_before(compared: Compared) -> None:
 def test_every_intended_change_is_still_seen(compared: Compared, pytestconfig: pytest.Config) -> None:
     """A part of the kept set needs to show the changes of its own bundles only."""
     gone = unused(INTENDED, compared.used)
-    if pytestconfig.getoption("--part"):
+    if pytestconfig.getoption("--incomplete"):
         gone = [change for change in gone if isinstance(change, OneValue) and change.bundle in compared.bundles]
     assert not gone, "\n".join(map(str, gone))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.plugin import GateRun
+from fixtures.plugin import GateRun, played
 from harness.commands.options import GateResult
 from harness.model.errors import HarnessFailure
 from harness.model.verdict import Status
@@ -25,7 +25,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def result(request: pytest.FixtureRequest, run_gate: GateRun) -> GateResult:
     """One gate for all tests: clusters are shared as in the command, and judging starts when the brokers have ended."""
     out = Path("durability-out") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-pytest"
-    return run_gate([s.name for s in chosen(request.config)], out)
+    return run_gate(played(request, "scenario"), out)
 
 
 def test_scenario(scenario: str, result: GateResult, conclude: Callable[[Path], None]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from fixtures.plugin import GateRun
+from fixtures.plugin import GateRun, played
 from harness import scenarios
 from harness.commands.options import GateResult
 from harness.evidence.verdicts import read_verdict
@@ -25,7 +25,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def controls(request: pytest.FixtureRequest, run_gate: GateRun) -> GateResult:
     """The runs of all negative controls, each judged by the contract of the unchanged scenario."""
-    names = [s.name for s in chosen(request.config) if s.negative_control]
+    names = [name for name in played(request, "scenario") if scenarios.load(name).negative_control]
     out = Path("durability-out") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-proof"
     return run_gate(names, out, negative_control=True)
 

@@ -27,6 +27,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--whole-gate", action="store_true", help="judge mutants by every scenario of the gate, not only by their own"
     )
+    parser.addoption("--unplayed", action="store_true", help="play the rows of unplayed.toml, too")
 
 
 def pytest_configure(config: pytest.Config) -> None:

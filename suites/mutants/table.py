@@ -1,4 +1,4 @@
-"""Reads the rows of `mutants.toml` and `nasty.toml`."""
+"""Reads the rows of `mutants.toml`, `unplayed.toml` and `nasty.toml`."""
 
 from __future__ import annotations
 
@@ -29,6 +29,11 @@ class Variant:
 def mutants(file: Path = HERE / "mutants.toml") -> tuple[Variant, ...]:
     """Every planted bug. ValueError if a row does not have the form of `Variant`."""
     return tuple(_variant(row, "mistake") for row in _rows(file, "mutant"))
+
+
+def unplayed(file: Path = HERE / "unplayed.toml") -> tuple[Variant, ...]:
+    """Every planted bug that was not played yet. ValueError if a row does not have the form of `Variant`."""
+    return mutants(file)
 
 
 def nasty(file: Path = HERE / "nasty.toml") -> tuple[Variant, ...]:

@@ -8,7 +8,7 @@ import pytest
 
 from harness.model.exits import Exit
 from suites.mutants.gate import Judged
-from suites.mutants.table import Variant, mutants
+from suites.mutants.table import Variant, mutants, unplayed
 
 
 def _row(mutant: Variant) -> object:
@@ -16,7 +16,11 @@ def _row(mutant: Variant) -> object:
     return pytest.param(mutant, id=mutant.name, marks=[pytest.mark.kafka, *marks])
 
 
-@pytest.mark.parametrize("mutant", [_row(mutant) for mutant in mutants()])
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    more = unplayed() if metafunc.config.getoption("--unplayed", default=False) else ()
+    metafunc.parametrize("mutant", [_row(mutant) for mutant in (*mutants(), *more)])
+
+
 def test_a_planted_bug_fails_with_an_expected_kind(mutant: Variant, run_gate_on: Callable[[Variant], Judged]) -> None:
     judged = run_gate_on(mutant)
     assert judged.exit is Exit.FAIL, judged.line(mutant.name)

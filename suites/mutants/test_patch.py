@@ -8,9 +8,9 @@ import pytest
 
 from harness.model.errors import HarnessFailure
 from suites.mutants.build import Patcher
-from suites.mutants.table import Variant, mutants, nasty
+from suites.mutants.table import Variant, mutants, nasty, unplayed
 
-BUILDS = (*mutants(), *nasty())
+BUILDS = (*mutants(), *unplayed(), *nasty())
 
 
 @pytest.mark.parametrize("variant", BUILDS, ids=lambda variant: variant.name)

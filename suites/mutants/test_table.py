@@ -8,7 +8,7 @@ import pytest
 
 from harness import scenarios
 from harness.model.finding import Kind
-from suites.mutants.table import mutants, nasty
+from suites.mutants.table import mutants, nasty, unplayed
 
 AREAS = {
     "ack path",
@@ -32,14 +32,18 @@ def test_every_area_has_a_planted_bug() -> None:
     assert AREAS - {mutant.area for mutant in mutants()} == set()
 
 
-def test_a_mutant_expects_findings_and_a_nasty_build_none() -> None:
-    assert all(mutant.expect for mutant in mutants())
+def test_a_mutant_expects_findings_of_its_scenarios_and_a_nasty_build_none() -> None:
+    assert all(mutant.expect and mutant.judge for mutant in (*mutants(), *unplayed()))
     assert not any(build.expect for build in nasty())
 
 
 def test_names_of_builds_are_unique() -> None:
-    names = [variant.name for variant in (*mutants(), *nasty())]
+    names = [variant.name for variant in (*mutants(), *unplayed(), *nasty())]
     assert len(set(names)) == len(names)
+
+
+def test_nothing_is_said_to_escape_that_was_not_played() -> None:
+    assert not any(mutant.escapes for mutant in unplayed())
 
 
 def test_rows_are_parsed_into_variants(tmp_path: Path) -> None:
@@ -61,6 +65,6 @@ def test_a_row_with_an_unknown_key_or_kind_is_refused(tmp_path: Path, wrong: str
 
 def test_a_row_names_scenarios_of_the_gate_or_only_scenarios_outside_of_it() -> None:
     gate = {scenario.name for scenario in scenarios.gate()}
-    judges = [set(mutant.judge) for mutant in mutants()]
+    judges = [set(mutant.judge) for mutant in (*mutants(), *unplayed())]
     assert set().union(*judges) <= scenarios.builtin().keys()
     assert all(judge <= gate or not judge & gate for judge in judges)

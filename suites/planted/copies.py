@@ -37,7 +37,9 @@ class Original:
         self.path = path
         read = {table: sorted((path / table).glob("*.parquet")) for table in TABLES}
         self.parts = {
-            f"{table}/all-0.parquet": pa.concat_tables([pq.read_table(file) for file in files])
+            f"{table}/all-0.parquet": _with_all_columns(
+                table, pa.concat_tables([pq.read_table(file) for file in files])
+            )
             for table, files in read.items()
             if files
         }
@@ -61,6 +63,10 @@ class Original:
     def documents(self) -> dict[str, Any]:
         """Every JSON document by its name without suffix. Not to be changed."""
         return {file.stem: json.loads(file.read_text()) for file in self.path.glob("*.json")}
+
+    def reservations(self) -> list[Row]:
+        """Every reservation."""
+        return [json.loads(line) for line in (self.merged / "reservations" / "all.jsonl").read_text().splitlines()]
 
     def rows(self, table: str, **wanted: Any) -> list[Row]:
         """Rows that match, ordered by place and offset if the table has them. Cached, because many plants ask for
@@ -115,16 +121,20 @@ class Copy:
 
     def next(self, table: str, column: str) -> int:
         """One more than the highest value of a column, added rows included."""
-        tops = [pc.max(part[column]).as_py() for name, part in self._parts.items() if name.startswith(f"{table}/")]
+        tops = [pc.max(part[column]).as_py() for part in self._parts_of(table)]
         highest: int = max(top for top in tops if top is not None)
         return 1 + highest
 
     def reserved_by(self, client: str, stream: int) -> None:
-        """Changes the client that reserved the sequence numbers of a stream; reservations are lines of JSON."""
+        """Changes the client that reserved the sequence numbers of a stream."""
+        self.reserved(stream, client=client)
+
+    def reserved(self, stream: int, **to: Any) -> None:
+        """Changes the reservations of a stream, which are lines of JSON."""
         for file in sorted((self.original.merged / "reservations").iterdir()):
-            rows = [json.loads(line) for line in file.read_text().splitlines()]
+            rows = [json.loads(line) for line in self._reserved.get(file.name, file.read_text()).splitlines()]
             if any(row["stream"] == stream for row in rows):
-                changed = [row | ({"client": client} if row["stream"] == stream else {}) for row in rows]
+                changed = [row | (to if row["stream"] == stream else {}) for row in rows]
                 self._reserved[file.name] = "".join(f"{json.dumps(row)}\n" for row in changed)
         assert self._reserved, f"stream {stream} has no reservation"
 
@@ -160,7 +170,7 @@ class Copy:
         if any(self._has_changed(table) for table in ("ledger", "transactions", "admin_ops")):
             with self.document("run") as run:
                 run["load"] |= {
-                    "acked": len(self._rows("ledger", outcome="acked")) - len(self._of_sentinels()),
+                    "acked": self._count("ledger", outcome="acked") - self._acked_sentinels(),
                     "transactions": _by(self._rows("transactions"), "producer", "outcome"),
                     "operations": {"every": dict(Counter(row["outcome"] for row in self._rows("admin_ops")))},
                 }
@@ -177,14 +187,18 @@ class Copy:
         changed = {name for name, part in self._parts.items() if part is not self.original.parts.get(name)}
         return any(name.startswith(f"{table}/") for name in changed)
 
-    def _rows(self, table: str, **wanted: Any) -> list[Row]:
-        parts = [part for name, part in self._parts.items() if name.startswith(f"{table}/")]
-        return [row for part in parts for row in part.filter(_matching(part, wanted)).to_pylist()]
+    def _rows(self, table: str) -> list[Row]:
+        return [row for part in self._parts_of(table) for row in part.to_pylist()]
 
-    def _of_sentinels(self) -> list[Row]:
-        lines = (self.original.merged / "reservations" / "all.jsonl").read_text().splitlines()
-        streams = {row["stream"] for row in map(json.loads, lines) if row["producer"] == SENTINEL}
-        return [row for row in self._rows("ledger", outcome="acked") if row["stream"] in streams]
+    def _count(self, table: str, **wanted: Any) -> int:
+        return sum(pc.sum(_matching(part, wanted)).as_py() or 0 for part in self._parts_of(table))
+
+    def _parts_of(self, table: str) -> list[pa.Table]:
+        return [part for name, part in self._parts.items() if name.startswith(f"{table}/")]
+
+    def _acked_sentinels(self) -> int:
+        streams = {row["stream"] for row in self.original.reservations() if row["producer"] == SENTINEL}
+        return self._count("ledger", outcome="acked", stream=streams)
 
     def _touched(self, table: str, wanted: Mapping[str, Any]) -> list[tuple[str, pa.Table, pa.ChunkedArray]]:
         masks = [
@@ -193,6 +207,14 @@ class Copy:
         touched = [(name, part, mask) for name, part, mask in masks if pc.any(mask).as_py()]
         assert touched, f"nothing in {table} is {wanted}"
         return touched
+
+
+def _with_all_columns(table: str, part: pa.Table) -> pa.Table:
+    """The table with those columns as nulls that the run's own version of the harness did not know."""
+    for field in arrow_schema(table):
+        if field.name not in part.column_names:
+            part = part.append_column(field, pa.nulls(len(part), field.type))
+    return part
 
 
 def _matching(part: pa.Table, wanted: Mapping[str, Any]) -> pa.ChunkedArray:

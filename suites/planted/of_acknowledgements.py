@@ -1,16 +1,18 @@
-"""Plants in acknowledgements: two records at one offset, or too few replicas in sync; each with its near miss."""
+"""Plants in acknowledgements: two records at one offset, too few replicas in sync, or an offset below one that had been
+acknowledged; each with its near miss."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from harness.model.clock import CLOCKS_MS
 from harness.model.finding import Kind
 from harness.model.outcome import JAVA_CLIENTS
-from harness.verify.engine.fingerprints import CLOCKS_MS
 from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, Record, fails, of, passes
-from suites.planted.plants import forget, last_partition, middle, plant, record_of
+from suites.planted.plants import borders, forget, last_partition, middle, plant, record_of
 
+DRAINED = {"topic": "plain", "partition": 0, "reader": "leader-uncommitted"}
 TOPIC = "sized"  # its first records are deleted, so nothing but the ledger knows them
 
 
@@ -75,7 +77,7 @@ def _by_own_client(copy: Copy, record: Record) -> None:
 def acked_below_min_isr(copy: Copy) -> Expected:
     """The other replicas had left the ISR 2 s before the sends, and nothing was lost."""
     rows = _sent_late(copy)
-    _shrunk(copy, rows[0]["called_ns"], rows[-1]["returned_ns"])
+    _shrunk(copy, rows[0]["called_ns"], max(row["returned_ns"] for row in rows))
     return fails(of(Kind.ACKED_BELOW_MIN_ISR, *map(record_of, rows)))
 
 
@@ -91,7 +93,7 @@ def near_acked_below_min_isr_sent_before(copy: Copy) -> Expected:
 def near_acked_below_min_isr_of_a_frozen_leader(copy: Copy) -> Expected:
     """It may not have known of the change."""
     rows = _sent_late(copy)
-    from_ns, to_ns = rows[0]["called_ns"], rows[-1]["returned_ns"]
+    from_ns, to_ns = rows[0]["called_ns"], max(row["returned_ns"] for row in rows)
     leader = _shrunk(copy, from_ns, to_ns)
     with copy.document("steps") as steps:
         steps[-1]["facts"].append({"kind": "frozen", "nodes": [leader], "from_ns": from_ns, "to_ns": to_ns})
@@ -122,3 +124,44 @@ def _shrunk(copy: Copy, from_ns: int, to_ns: int) -> int:
 def _states(history: Any) -> list[Any]:
     rows = [row for row in history["changes"] if row["type"] == "partition" and row["topic"] == "plain"]
     return [row for row in rows if row["partition"] == 1]
+
+
+# --- below_acked ---
+
+SLOT_NS = CLOCKS_MS * 10**6  # clocks of clients may differ by as much
+
+
+@plant
+def below_acked_by_another_producer(copy: Copy) -> Expected:
+    """The next record was acknowledged a slot of time before the slot of its send."""
+    below = _called_after_the_next(copy, slots=2)
+    return fails(of(Kind.BELOW_ACKED, below))
+
+
+@plant
+def near_below_acked_in_flight(copy: Copy) -> Expected:
+    """The next record was acknowledged just before; clocks of clients may differ by as much."""
+    _called_after_the_next(copy, slots=1)
+    return passes()
+
+
+@plant
+def near_below_acked_at_a_wrong_offset(copy: Copy) -> Expected:
+    """The acknowledgements of an early and of a late record name each other's offset: the log is in order."""
+    pairs = borders(copy.original)
+    early, late = pairs[len(pairs) // 3][0], pairs[len(pairs) * 2 // 3][0]
+    copy.change("ledger", {"offset": late.offset}, **early.sent)
+    copy.change("ledger", {"offset": early.offset}, **late.sent)
+    return passes(wrong_ack_offset=2)
+
+
+def _called_after_the_next(copy: Copy, slots: int) -> Record:
+    """The send of a record was called so many slots of time after the next record was acknowledged."""
+    times = {row["offset"]: row["timestamp_ms"] * 10**6 for row in copy.original.rows("observations", **DRAINED)}
+    pairs = [(a, b) for a, b in borders(copy.original) if times[a.offset] // SLOT_NS == times[b.offset] // SLOT_NS]
+    below, above = pairs[len(pairs) // 2]
+    called_ns = (times[above.offset] // SLOT_NS + 1) * SLOT_NS
+    acked_ns = called_ns - (slots - 1) * SLOT_NS - 1
+    copy.change("ledger", {"called_ns": called_ns, "returned_ns": called_ns + 1}, **below.sent)
+    copy.change("ledger", {"called_ns": acked_ns - 1, "returned_ns": acked_ns}, **above.sent)
+    return below

@@ -425,6 +425,24 @@ def doubt_group_unsettled_for_its_members(copy: Copy) -> Expected:
     return doubtful("unattributed")
 
 
+@plant
+def group_unsettled_assigned_twice(copy: Copy) -> Expected:
+    """For a moment the coordinator gave a partition to two members; then the group came to rest."""
+    look = {"group": "readers", "state": "Reconciling", "assigned_twice": 1, "by_coordinator": True}
+    with copy.document("run") as run:
+        run["groups_at_rest"] |= {"ok": True, "unsettled": [], "assigned_twice": [look]}
+    return fails([(Kind.GROUP_UNSETTLED.value, None, None, None)], by_documents=True)
+
+
+@plant
+def near_group_unsettled_assigned_twice_by_a_member(copy: Copy) -> Expected:
+    """The member that computed the assignment may be wrong, and it is a client."""
+    with copy.document("run") as run:
+        look = {"group": "readers", "state": "Stable", "assigned_twice": 1}
+        run["groups_at_rest"] |= {"ok": True, "unsettled": [], "assigned_twice": [look]}
+    return passes()
+
+
 def _restless(copy: Copy, **look: Any) -> None:
     with copy.document("run") as run:
         unsettled = [{"group": "readers", **look}]
@@ -538,3 +556,35 @@ def _ledger(copy: Copy, topic: str) -> list[Record]:
 
 def _txns(copy: Copy, outcome: str) -> set[int]:
     return {row["txn_id"] for row in copy.original.rows("transactions", outcome=outcome)}
+
+
+@plant
+def tier_lag(copy: Copy) -> Expected:
+    """The leader copied nothing while the run waited for the tier to come to rest."""
+    place = _behind_in_the_tier(copy, still_s=59.8)
+    return fails([(Kind.TIER_LAG.value, *place, 1_000)], doubts=["tier_unfilled"], by_documents=True)
+
+
+@plant
+def near_tier_lag_with_progress(copy: Copy) -> Expected:
+    """The tier was filled too slowly for the wait, which is a doubt."""
+    _behind_in_the_tier(copy, still_s=None)
+    return doubtful("tier_unfilled")
+
+
+@plant
+def near_tier_lag_with_a_node_down(copy: Copy) -> Expected:
+    _recovered(copy, False, "broker 2 is not running", Pending.NODES_DOWN)
+    _behind_in_the_tier(copy, still_s=59.8)
+    return doubtful("not_back", "tier_unfilled")
+
+
+def _behind_in_the_tier(copy: Copy, still_s: float | None) -> tuple[str, int]:
+    """The wait for the tier ended in vain; with `still_s`, a leader copied nothing for that long."""
+    row = copy.original.rows("tier_replicas")[0]
+    place = {"topic": row["topic"], "topic_id": row["topic_id"], "partition": row["partition"]}
+    lag = place | {"leader": row["broker"], "tiered_end": 1_000, "closed_end": 1_001, "still_s": still_s}
+    with copy.document("run") as run:
+        behind = [] if still_s is None else [lag]
+        run["tier_at_rest"] = {"ok": False, "waited_s": 60.0, "last_seen": "pending", "behind": behind}
+    return row["topic"], row["partition"]

@@ -13,7 +13,7 @@ _FOLLOWER = 1  # a broker with a copy of "keys" that does not lead it
 _BROKERS = (1, 2, 3)
 
 
-def _keys(original: Original, *, deleted: bool) -> list[Record]:
+def records_of_a_key(original: Original, *, deleted: bool) -> list[Record]:
     """All records of one key, in order: the last one is a tombstone, or a value, and a value is before it.
 
     No lookup by time names any of them, no read from an arbitrary offset returned the last two, and another batch
@@ -47,7 +47,7 @@ def _expire_tombstones_at_once(copy: Copy) -> None:
         run["contract"]["topics"]["keys"]["delete_retention_ms"] = 0
 
 
-def _clean(copy: Copy, *gone: Record, brokers: Collection[int] = _BROKERS) -> None:
+def clean(copy: Copy, *gone: Record, brokers: Collection[int] = _BROKERS) -> None:
     """Removes records from batches on disks, and starts a segment with the last batch of each log, because a cleaner
     does not touch the active segment."""
     for broker in brokers:
@@ -69,23 +69,23 @@ def _only_follower_has(copy: Copy, *left: Record) -> None:
 
 @plant
 def lost_newest_of_a_key(copy: Copy) -> Expected:
-    newest = _keys(copy.original, deleted=False)[-1]
+    newest = records_of_a_key(copy.original, deleted=False)[-1]
     forget(copy, newest)
     return fails(of(Kind.LOST, newest))
 
 
 @plant
 def near_lost_older_of_a_key(copy: Copy) -> Expected:
-    *older, _ = _keys(copy.original, deleted=False)
+    *older, _ = records_of_a_key(copy.original, deleted=False)
     forget(copy, *older)
-    _clean(copy, *older)
+    clean(copy, *older)
     return passes(excused=of(Kind.LOST, *older))
 
 
 @plant
 def lost_older_of_a_key_on_disks(copy: Copy) -> Expected:
     """No reader receives it any more, and no cleaner has run."""
-    *older, _ = _keys(copy.original, deleted=False)
+    *older, _ = records_of_a_key(copy.original, deleted=False)
     forget(copy, *older)
     return fails(of(Kind.LOST, *older))
 
@@ -93,7 +93,7 @@ def lost_older_of_a_key_on_disks(copy: Copy) -> Expected:
 @plant
 def lost_older_of_a_key_hidden(copy: Copy) -> Expected:
     """Only one isolation does not return it, so it exists."""
-    *older, _ = _keys(copy.original, deleted=False)
+    *older, _ = records_of_a_key(copy.original, deleted=False)
     forget(copy, *older, kinds=["drain"], isolation=COMMITTED)
     return fails(of(Kind.LOST, *older))
 
@@ -101,25 +101,25 @@ def lost_older_of_a_key_hidden(copy: Copy) -> Expected:
 @plant
 def lost_tombstone_too_early(copy: Copy) -> Expected:
     """Removed with its values on every copy, before its time has passed."""
-    *older, tombstone = _keys(copy.original, deleted=True)
+    *older, tombstone = records_of_a_key(copy.original, deleted=True)
     forget(copy, *older, tombstone)
-    _clean(copy, *older, tombstone)
+    clean(copy, *older, tombstone)
     return fails(of(Kind.LOST, tombstone)).with_excused(of(Kind.LOST, *older))
 
 
 @plant
 def near_lost_tombstone_in_its_time(copy: Copy) -> Expected:
-    gone = _keys(copy.original, deleted=True)
+    gone = records_of_a_key(copy.original, deleted=True)
     _expire_tombstones_at_once(copy)
     forget(copy, *gone)
-    _clean(copy, *gone)
+    clean(copy, *gone)
     return passes(excused=of(Kind.LOST, *gone))
 
 
 @plant
 def lost_tombstone_of_a_visible_value(copy: Copy) -> Expected:
     """Its time has passed, but its value is visible: readers take the older value for the current one."""
-    tombstone = _keys(copy.original, deleted=True)[-1]
+    tombstone = records_of_a_key(copy.original, deleted=True)[-1]
     _expire_tombstones_at_once(copy)
     forget(copy, tombstone)
     return fails(of(Kind.LOST, tombstone))
@@ -128,7 +128,7 @@ def lost_tombstone_of_a_visible_value(copy: Copy) -> Expected:
 @plant
 def replica_divergence_of_a_visible_value(copy: Copy) -> Expected:
     """The same on one follower, which may lead next."""
-    tombstone = _keys(copy.original, deleted=True)[-1]
+    tombstone = records_of_a_key(copy.original, deleted=True)[-1]
     _expire_tombstones_at_once(copy)
     forget(copy, tombstone, kinds=["replica"], replica=_FOLLOWER)
     return fails(of(Kind.REPLICA_DIVERGENCE, tombstone))
@@ -137,13 +137,13 @@ def replica_divergence_of_a_visible_value(copy: Copy) -> Expected:
 @plant
 def replica_divergence_of_a_value_on_one_follower(copy: Copy) -> Expected:
     """All other cleaners removed the value with its tombstone; this follower removed only the tombstone."""
-    *older, tombstone = _keys(copy.original, deleted=True)
+    *older, tombstone = records_of_a_key(copy.original, deleted=True)
     _expire_tombstones_at_once(copy)
     forget(copy, tombstone)
     back = older[-1]
     forget(copy, *older[:-1])
     _only_follower_has(copy, back)
-    _clean(copy, *older, tombstone)
+    clean(copy, *older, tombstone)
     excused = of(Kind.LOST, *older, tombstone)
     return fails(of(Kind.REPLICA_DIVERGENCE, back)).with_excused(excused)
 
@@ -151,18 +151,18 @@ def replica_divergence_of_a_value_on_one_follower(copy: Copy) -> Expected:
 @plant
 def near_replica_that_compacted_a_key(copy: Copy) -> Expected:
     """One follower's cleaner ran before the leader's."""
-    gone = _keys(copy.original, deleted=True)
+    gone = records_of_a_key(copy.original, deleted=True)
     _expire_tombstones_at_once(copy)
     forget(copy, *gone, kinds=["replica"], replica=_FOLLOWER)
-    _clean(copy, *gone, brokers=[_FOLLOWER])
+    clean(copy, *gone, brokers=[_FOLLOWER])
     return passes(excused=of(Kind.REPLICA_DIVERGENCE, *gone))
 
 
 @plant
 def near_replica_that_has_not_compacted_a_key(copy: Copy) -> Expected:
     """One follower's cleaner has not run yet: it has the value and its tombstone."""
-    gone = _keys(copy.original, deleted=True)
+    gone = records_of_a_key(copy.original, deleted=True)
     _expire_tombstones_at_once(copy)
     _only_follower_has(copy, *gone)
-    _clean(copy, *gone, brokers=[broker for broker in _BROKERS if broker != _FOLLOWER])
+    clean(copy, *gone, brokers=[broker for broker in _BROKERS if broker != _FOLLOWER])
     return passes(excused=of(Kind.LOST, *gone))

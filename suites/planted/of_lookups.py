@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.model.finding import Kind
+from harness.model.schemas import EARLIEST, MAX_TIMESTAMP
 from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, doubtful, fails, passes
 from suites.planted.plants import UNCOMMITTED, plant
@@ -10,6 +11,7 @@ from suites.planted.plants import UNCOMMITTED, plant
 _PLAIN = {"topic": "plain", "partition": 0}
 _READ = {"kind": "drain", "isolation": UNCOMMITTED}
 _PAID = {"topic": "paid", "partition": 0}
+_SIZED = {"topic": "sized", "partition": 0}
 
 
 @plant
@@ -54,6 +56,84 @@ def near_offset_lookup_of_a_marker(copy: Copy) -> Expected:
 
 
 @plant
+def offset_lookup_late_above_retention(copy: Copy) -> Expected:
+    """Retention shortens the log; the record that the leader passed is still there."""
+    row = _middle(copy, _SIZED)
+    copy.change("lookups", {"offset": row["offset"] + 3}, **_condition(row))
+    return fails([(Kind.OFFSET_LOOKUP.value, "sized", 0, row["offset"])])
+
+
+@plant
+def offset_lookup_finds_none_above_retention(copy: Copy) -> Expected:
+    row = _middle(copy, _SIZED)
+    copy.change("lookups", {"offset": None, "timestamp_ms": None, "leader_epoch": None}, **_condition(row))
+    return fails([(Kind.OFFSET_LOOKUP.value, "sized", 0, row["offset"])])
+
+
+@plant
+def near_offset_lookup_after_a_later_time_below_retention(copy: Copy) -> Expected:
+    """The segment of the log start has a record with that time, below the log start, and no later one."""
+    row = _middle(copy, _SIZED)
+    copy.change("lookups", {"offset": None, "timestamp_ms": None, "leader_epoch": None}, **_condition(row))
+    for broker in (1, 2, 3):
+        batch = copy.original.rows("batches", **_SIZED, broker=broker)[0]
+        first = batch["base_offset"]
+        below = {"base_offset": first - 1, "last_offset": first - 1, "count": 1, "segment": first - 1}
+        copy.add("batches", [batch | below | {"max_timestamp_ms": row["time_ms"]}])
+    return passes()
+
+
+@plant
+def offset_lookup_of_a_later_start(copy: Copy) -> Expected:
+    first = copy.original.rows("observations", **_PLAIN, **_READ)[0]["offset"]
+    _answer(copy, _PLAIN, EARLIEST, first + 2, None)
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, first)])
+
+
+@plant
+def offset_lookup_of_an_older_latest(copy: Copy) -> Expected:
+    """The leader passed over the segment with the latest time."""
+    older, latest = _latest(copy, _PLAIN)
+    _answer(copy, _PLAIN, MAX_TIMESTAMP, older["offset"], older["timestamp_ms"])
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, latest["offset"])])
+
+
+@plant
+def offset_lookup_of_another_than_the_latest(copy: Copy) -> Expected:
+    """The leader names another record of the batch, with the latest time of the batch (KAFKA-16342)."""
+    older, latest = _latest(copy, _PLAIN)
+    _answer(copy, _PLAIN, MAX_TIMESTAMP, older["offset"], latest["timestamp_ms"])
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, older["offset"])])
+
+
+@plant
+def offset_lookup_finds_no_latest(copy: Copy) -> Expected:
+    _, latest = _latest(copy, _SIZED)
+    _answer(copy, _SIZED, MAX_TIMESTAMP, None, None)
+    return fails([(Kind.OFFSET_LOOKUP.value, "sized", 0, latest["offset"])])
+
+
+@plant
+def near_offset_lookup_of_a_latest_marker(copy: Copy) -> Expected:
+    """A transaction marker has a timestamp, too, and it may be the latest one."""
+    marker = copy.original.rows("batches", **_PAID, control=["commit", "abort"])[-1]["base_offset"]
+    _answer(copy, _PAID, MAX_TIMESTAMP, marker, _latest(copy, _PAID)[1]["timestamp_ms"] + 1)
+    return passes()
+
+
+@plant
+def offset_lookup_beside_a_segment(copy: Copy) -> Expected:
+    """The time just above the latest one of a closed segment: the leader passed the next segment's first record."""
+    batches = copy.original.rows("batches", **_SIZED, broker=3)
+    closed, following = sorted({row["segment"] for row in batches})[-2:]
+    time_ms = 1 + max(row["max_timestamp_ms"] for row in batches if row["segment"] == closed)
+    there = copy.original.rows("observations", **_SIZED, **_READ)
+    first, second = [row for row in there if row["offset"] >= following and row["timestamp_ms"] >= time_ms][:2]
+    _answer(copy, _SIZED, time_ms, second["offset"], second["timestamp_ms"])
+    return fails([(Kind.OFFSET_LOOKUP.value, "sized", 0, first["offset"])])
+
+
+@plant
 def near_offset_lookup_below_retention(copy: Copy) -> Expected:
     """Records that retention has deleted since may be named."""
     row = copy.original.rows("lookups", topic="sized", partition=0)[0]
@@ -68,14 +148,35 @@ def lookups_without_answer(copy: Copy) -> Expected:
     return doubtful("lookup_unanswered")
 
 
-def _middle(copy: Copy) -> Row:
+def _middle(copy: Copy, place: Row = _PLAIN) -> Row:
     """A lookup from the middle, with an answer that no other lookup has, nor the record before it."""
-    rows = [row for row in copy.original.rows("lookups", **_PLAIN) if row["offset"] is not None]
+    rows = [row for row in copy.original.rows("lookups", **place) if row["offset"] is not None]
     offsets = [row["offset"] for row in rows]
     alone = [row for row in rows if offsets.count(row["offset"]) == 1 and row["offset"] > min(offsets)]
-    before = {row["offset"]: row for row in copy.original.rows("observations", **_PLAIN, kind="drain")}
+    before = {row["offset"]: row for row in copy.original.rows("observations", **place, kind="drain")}
+    alone = [row for row in alone if row["offset"] >= _start(copy, place)]
     fit = [r for r in alone if (b := before.get(r["offset"] - 1)) and b["timestamp_ms"] < r["time_ms"]]
     return fit[len(fit) // 2]
+
+
+def _answer(copy: Copy, place: Row, time_ms: int, offset: int | None, timestamp_ms: int | None) -> None:
+    """The leader's only answer to a question."""
+    row = copy.original.rows("lookups", **place)[0]
+    if copy.original.rows("lookups", **place, time_ms=time_ms):
+        copy.drop("lookups", **place, time_ms=time_ms)
+    copy.add("lookups", [row | {"time_ms": time_ms, "offset": offset, "timestamp_ms": timestamp_ms}])
+
+
+def _latest(copy: Copy, place: Row) -> tuple[Row, Row]:
+    """The first of the records with the latest time, and an older record before it."""
+    there = copy.original.rows("observations", **place, **_READ)
+    latest = max(there, key=lambda row: (row["timestamp_ms"], -row["offset"]))
+    return [row for row in there if row["timestamp_ms"] < latest["timestamp_ms"]][-1], latest
+
+
+def _start(copy: Copy, place: Row = _SIZED) -> int:
+    """The log start after all questions."""
+    return int(max(row["log_start_after"] for row in copy.original.rows("probes", **place)))
 
 
 def _condition(row: Row) -> Row:
@@ -111,9 +212,31 @@ def epoch_lookup_finds_none(copy: Copy) -> Expected:
 
 
 @plant
-def near_epoch_lookup_below_retention(copy: Copy) -> Expected:
-    """Epochs of records that retention has deleted may be known or not."""
-    copy.change("epoch_ends", {"reported_epoch": None, "end_offset": None}, topic="sized", partition=0)
+def epoch_lookup_short_above_retention(copy: Copy) -> Expected:
+    """Retention shortens the log; the records of the epoch are still there."""
+    last = copy.original.rows("observations", **_SIZED, **_READ)[-1]
+    copy.change("epoch_ends", {"end_offset": last["offset"]}, **_SIZED, epoch=last["leader_epoch"])
+    return fails([(Kind.EPOCH_LOOKUP.value, "sized", 0, last["offset"])])
+
+
+@plant
+def epoch_lookup_finds_none_above_retention(copy: Copy) -> Expected:
+    newest = copy.original.rows("observations", **_SIZED, **_READ)[-1]["leader_epoch"]
+    copy.change("epoch_ends", {"reported_epoch": None, "end_offset": None}, **_SIZED, epoch=newest)
+    start = _start(copy)
+    first: dict[int, int] = {}
+    for row in copy.original.rows("observations", **_SIZED, **_READ):
+        if row["offset"] >= start:
+            first.setdefault(row["leader_epoch"], row["offset"])
+    return fails([(Kind.EPOCH_LOOKUP.value, "sized", 0, offset) for offset in first.values()])
+
+
+@plant
+def near_epoch_lookup_newer_than_the_log(copy: Copy) -> Expected:
+    """A leader knows nothing of an epoch of which it has no record."""
+    newest = max(row["leader_epoch"] for row in copy.original.rows("observations", **_SIZED, **_READ))
+    row = copy.original.rows("epoch_ends", **_SIZED)[0]
+    copy.add("epoch_ends", [row | {"epoch": newest + 1, "reported_epoch": None, "end_offset": None}])
     return passes()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.model.finding import Kind
 from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, Record, doubtful, fails, of, passes
+from suites.planted.of_coordinators import PAYMENTS, states_of
 from suites.planted.plants import (
     AFTER_HEALING,
     COMMITTED,
@@ -13,6 +14,7 @@ from suites.planted.plants import (
     forget,
     last_partition,
     middle,
+    partition_added,
     plant,
     records,
     transaction,
@@ -54,6 +56,33 @@ def skipped_read_by_a_group_between_two_sessions(copy: Copy) -> Expected:
     for record in skipped:
         copy.drop("observations", reader="grouped", **record.at)
     return fails(of(Kind.SKIPPED_READ, *skipped))
+
+
+@plant
+def skipped_read_of_an_added_partition(copy: Copy) -> Expected:
+    """With auto.offset.reset=earliest a group that has no offset there must begin at its first record."""
+    return fails(of(Kind.SKIPPED_READ, *_began_behind(copy, "earliest")))
+
+
+@plant
+def near_skipped_read_of_an_added_partition(copy: Copy) -> Expected:
+    """auto.offset.reset=latest permits it."""
+    return passes(excused=of(Kind.SKIPPED_READ, *_began_behind(copy, "latest")))
+
+
+def _began_behind(copy: Copy, reset: str) -> list[Record]:
+    """The group begins behind these records of a partition that a step added."""
+    place = {"topic": "plain", "partition": 1}
+    *skipped, first = records(copy.original, "plain", 1)[:6]
+    for record in skipped:
+        copy.drop("observations", reader="grouped", **record.at)
+    partition_added(copy, "plain", 1, step=0)
+    done_ns = min(row["returned_ns"] for row in copy.original.rows("offset_commits", group="readers", **place))
+    with copy.document("run") as run, copy.document("cluster") as cluster:
+        run["contract"]["readers"]["grouped"]["reset"] = reset
+        row = {"group": "readers", "reader": "grouped", **place, "committed": None, "began": first.offset}
+        cluster["group_resets"] = [row | {"at_ns": done_ns - 1}]
+    return skipped
 
 
 @plant
@@ -105,6 +134,8 @@ def near_skipped_read_of_what_is_aborted(copy: Copy) -> Expected:
     parts = transaction(copy.original, "committed")
     gone = [record for part in parts.values() for record in part]
     copy.change("transactions", {"outcome": "aborted"}, txn_id=gone[0].txn_id)
+    (state,) = states_of(copy, "transaction", PAYMENTS)
+    state |= {name: state[name] - 1 for name in ("commits", "commit_records")}
     forget(copy, *gone, isolation=COMMITTED)
     return passes()
 
@@ -212,6 +243,8 @@ def vanished_above_every_log(copy: Copy) -> Expected:
     with copy.document("cluster") as cluster:
         above = last_partition(cluster, "plain", 0)["high_watermark"] + 3
     row = _rows_of(copy, "uncommitted")[-1]
+    # After all samples of brokers: one of a leader would show that it was above the high watermark.
+    row |= {"poll": row["poll"] + 1, "given_ns": copy.next("positions", "at_ns")}
     seq = max(row["seq"] for row in sent) + 1
     copy.add("observations", [row | {"offset": above, "stream": like.stream, "seq": seq}])
     # Between the reader's last record and this one only what the drain returns is due.

@@ -54,7 +54,7 @@ def near_tier_gap_copied_again(copy: Copy) -> Expected:
 @plant
 def near_tier_gap_still_on_the_brokers(copy: Copy) -> Expected:
     """The newest copy does not exist: its records are still on the brokers."""
-    _without_last_copy(copy, highest_tiered=_segments(copy)[-1]["base_offset"] - 1)
+    _without_last_copy(copy, highest_tiered=tiered_segments(copy)[-1]["base_offset"] - 1)
     return passes()
 
 
@@ -175,7 +175,7 @@ def tier_metadata_unreadable(copy: Copy) -> Expected:
     return doubtful("tier_unreadable")
 
 
-def _segments(copy: Copy) -> list[Row]:
+def tiered_segments(copy: Copy) -> list[Row]:
     """The metadata records that start a copy, of finished copies, ordered by offset."""
     rows = copy.original.rows("tier_metadata", topic=TOPIC)
     finished = {row["segment_id"] for row in rows if row["state"] == FINISHED}
@@ -185,7 +185,7 @@ def _segments(copy: Copy) -> list[Row]:
 
 def _middle(copy: Copy) -> Row:
     """A segment that no replica had locally, with neighbours on both sides."""
-    segments = _segments(copy)
+    segments = tiered_segments(copy)
     assert len(segments) > 10, f"{len(segments)} copies were finished"
     return segments[len(segments) // 2]
 
@@ -197,7 +197,7 @@ def _forget(copy: Copy, segment: Row) -> None:
 
 def _without_last_copy(copy: Copy, **said: int) -> Row:
     """Removes the newest copy; every replica has its records locally."""
-    segment = _segments(copy)[-1]
+    segment = tiered_segments(copy)[-1]
     _forget(copy, segment)
     rows = copy.original.rows("tier_replicas", topic=TOPIC)
     to = {"local_log_start": segment["base_offset"], **said}

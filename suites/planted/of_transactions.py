@@ -70,10 +70,11 @@ def _shown(copy: Copy, topic: str, partition: int) -> list[Row]:
 
 
 def _given_as_committed(copy: Copy, record: Record, reader: str) -> None:
-    """Adds the observation of one reader, in the session and poll of the record before it."""
+    """Adds the observation of one reader, in the session and poll of the record after it, when the high watermark had
+    certainly passed it."""
     rows = [r for r in _shown(copy, record.topic, record.partition) if r["reader"] == reader]
-    before = max((r for r in rows if r["offset"] < record.offset), key=lambda r: r["offset"], default=rows[0])
-    copy.add("observations", [before | {"offset": record.offset, **record.sent}])
+    after = min((r for r in rows if r["offset"] > record.offset), key=lambda r: r["offset"], default=rows[-1])
+    copy.add("observations", [after | {"offset": record.offset, **record.sent}])
 
 
 # --- torn_transaction ---

@@ -54,6 +54,15 @@ def elect_outsider(copy: Copy, topic: str, partition: int, *, at_ns: int, epoch:
     return int(new)
 
 
+def partition_added(copy: Copy, topic: str, partition: int, *, step: int) -> int:
+    """A step added a partition. Returns when it began."""
+    with copy.document("steps") as steps:
+        of = steps[step]
+        event = {"kind": "partitions_added", "topic": topic, "partition": partition, "partitions": partition + 1}
+        of["events"].append(event | {"at_ns": of["ended_ns"]})
+        return int(of["started_ns"])
+
+
 def record_of(row: Row) -> Record:
     """The record of a row of the ledger."""
     return Record(**{name: row[name] for name in Record.__dataclass_fields__})
@@ -85,16 +94,15 @@ def middle(original: Original, topic: str = "plain", partition: int = 0, count: 
     raise AssertionError(f"{topic}/{partition} has no {count} adjacent records that every reader received")
 
 
-def border(original: Original, topic: str = "plain", partition: int = 0) -> tuple[Record, Record]:
-    """Two adjacent records of different streams that every reader received and no lookup by time names."""
-    seen = received_live(original, topic, partition) - named_by_lookups(original, topic, partition)
-    rows = records(original, topic, partition)
-    pairs = [
+def borders(original: Original) -> list[tuple[Record, Record]]:
+    """All pairs of adjacent records of different streams in plain/0 that every reader received and no lookup by time
+    names."""
+    seen = received_live(original, "plain", 0) - named_by_lookups(original, "plain", 0)
+    return [
         (a, b)
-        for a, b in pairwise(rows)
+        for a, b in pairwise(records(original, "plain", 0))
         if a.stream != b.stream and b.offset == a.offset + 1 and {a.offset, b.offset} <= seen
     ]
-    return pairs[len(pairs) // 2]
 
 
 def _ranges_of_one_stream(rows: Iterable[Record]) -> list[list[Record]]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
 from harness.evidence.columns import arrow_schema
@@ -20,6 +22,7 @@ from harness.model.documents.reads import Reads
 from harness.model.documents.run import Run
 from harness.model.documents.scenario import PlayedScenario
 from harness.model.documents.steps import Steps
+from harness.model.sample import Sample
 from harness.model.schemas import FORMAT_VERSION, TABLES
 from harness.model.verdict import Verdict
 from harness.verify.engine.case import Case
@@ -29,6 +32,8 @@ from suites.differential.facts_of_steps import facts_of_step
 from suites.verify.history import Built, Row
 
 log = logging.getLogger(__name__)
+# The package hands out the function of the same name.
+JUDGE: Final = import_module("harness.verify.judge")
 
 
 class HistoryBatch:
@@ -76,6 +81,14 @@ def verdicts(spark: SparkSession, histories: Sequence[Built]) -> list[Verdict]:
     return judged.verdicts
 
 
+def few_queries(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
+    """Leaves only these of the harness's own queries, for tests of what the judge does with any query: planning all of
+    them takes most of the time of a judgement."""
+    every = JUDGE.queries
+    others = every().keys() - {*names}
+    monkeypatch.setattr(JUDGE, "queries", lambda: {name: ask for name, ask in every().items() if name not in others})
+
+
 def case_of_history(history: Built) -> Case:
     """A history's documents."""
     manifest = {"format_version": FORMAT_VERSION, "files": {}} | history.manifest
@@ -89,6 +102,7 @@ def case_of_history(history: Built) -> Case:
         cluster=parse(Path("cluster.json"), history.cluster, ClusterReports),
         reads=parse(Path("reads.json"), history.reads, Reads),
         history=history.metadata,
+        samples=lambda: [Sample(**{name: row[name] for name in Sample._fields}) for row in history.tables["positions"]],
     )
 
 

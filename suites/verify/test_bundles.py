@@ -12,14 +12,14 @@ from pyspark.sql import SparkSession
 from harness.evidence import Bundle
 from harness.evidence.parsing import too_large
 from harness.evidence.seal import seal_directory
-from harness.evidence.verdicts import read_verdict
+from harness.evidence.verdicts import FINDINGS, VERDICT, read_verdict
 from harness.model.errors import BadEvidence
 from harness.model.schemas import TABLES
 from harness.model.verdict import Status, Verdict
 from harness.verify import judge
 from suites.unit.evidence_examples import write_example
 from suites.verify.history import History
-from suites.verify.judging import reported, verdicts
+from suites.verify.judging import few_queries, reported, verdicts
 
 
 def example(folder: Path, *, whole: bool = False) -> Path:
@@ -72,19 +72,24 @@ def test_an_incomplete_last_line_of_reservations_is_ignored(judged: dict[str, tu
     assert judged["torn"][1].status is Status.PASS
 
 
-@pytest.mark.usefixtures("spark")
-def test_bundles_judged_in_several_parts_get_the_verdicts_that_they_get_together(tmp_path: Path) -> None:
-    bundles = [opened(example(tmp_path / name, whole=name != LOSSY)) for name in ("first", LOSSY, "last")]
-    together = judge(bundles, write=False)
-    assert [verdict.status for verdict in together] == [Status.PASS, Status.FAIL, Status.PASS]
-    two = sum(part.stat().st_size for bundle in bundles[:2] for table in TABLES for part in bundle.table_files(table))
-    assert judge(bundles, at_once_bytes=two) == together
-    assert [read_verdict(bundle.path) for bundle in bundles] == together
-    assert [pq.read_table(bundle.path / "findings.parquet").num_rows for bundle in bundles] == [0, 1, 0]
+def test_bundles_judged_in_several_parts_get_the_verdicts_that_they_get_together(
+    judged: dict[str, tuple[Bundle, Verdict]],
+) -> None:
+    bundles, together = zip(*judged.values(), strict=True)
+    assert [verdict.status for verdict in together] == [Status.FAIL if name == LOSSY else Status.PASS for name in NAMES]
+    for bundle in bundles:
+        for written in (VERDICT, FINDINGS):
+            (bundle.path / written).unlink()
+    four = sum(part.stat().st_size for bundle in bundles[:4] for table in TABLES for part in bundle.table_files(table))
+    assert judge(bundles, at_once_bytes=four) == list(together)
+    assert [read_verdict(bundle.path) for bundle in bundles] == list(together)
+    lost = {name: pq.read_table(bundle.path / FINDINGS).num_rows for name, (bundle, _) in judged.items()}
+    assert lost == {name: int(name == LOSSY) for name in NAMES}
 
 
 @pytest.mark.usefixtures("spark")
-def test_a_read_only_bundle_can_be_judged_without_writing(tmp_path: Path) -> None:
+def test_a_read_only_bundle_can_be_judged_without_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few_queries(monkeypatch, "lost")
     bundle = opened(example(tmp_path / "b"))
     before = sorted(tmp_path.rglob("*"))
     (verdict,) = judge([bundle], write=False)

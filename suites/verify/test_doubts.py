@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
-from importlib import import_module
 from threading import Event
 from typing import Any
 
@@ -17,9 +16,10 @@ from harness.model.finding import Kind
 from harness.model.history.changes import Problem, ProblemKind
 from harness.model.verdict import Status, Verdict
 from harness.verify.engine import inputs
+from harness.verify.promise import declared, parameters
 from suites.verify.edits import contract, run_finished, start_at, stuck
 from suites.verify.history import START_NS, Built, History
-from suites.verify.judging import HistoryBatch, steps_of, verdicts
+from suites.verify.judging import JUDGE, HistoryBatch, few_queries, steps_of, verdicts
 from suites.verify.metadata import Metadata
 
 
@@ -322,17 +322,13 @@ def test_a_window_without_any_ack_may_be_the_release(
     assert doubt.origin is origin
 
 
-# The package hands out the function of the same name.
-judging = import_module("harness.verify.judge")
-
-
 def test_a_failing_check_is_a_doubt_and_the_others_still_count(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: object) -> Any:
         raise KeyError("no such column")
 
-    lost = judging.queries()["lost"]
+    lost = JUDGE.queries()["lost"]
 
     def broken_when_it_runs(inputs: Any) -> Any:
         rows = lost(inputs)
@@ -348,7 +344,7 @@ def test_a_failing_check_is_a_doubt_and_the_others_still_count(
         "run": broken_when_it_runs,
         "java": broken_in_java,
     }
-    monkeypatch.setattr(judging, "queries", lambda: checks)
+    monkeypatch.setattr(JUDGE, "queries", lambda: checks)
     history = History("AAA").build()
     history.drop("observations", kind="drain", offset=1)
     (verdict,) = verdicts(spark, [history])
@@ -371,8 +367,10 @@ def test_a_failing_input_is_a_doubt_for_each_check_that_needs_it(
     history.drop("observations", kind="drain", offset=1)
     (verdict,) = verdicts(spark, [history])
     assert [f.kind.value for f in verdict.findings if f.condemns] == ["lost"]
-    needy = ["conflicting", "replica_divergence", "skipped_read", "vanished"]
-    assert [doubt.name for doubt in verdict.doubts] == [f"check_failed:{name}" for name in needy]
+    queries = {name: query for check in declared().values() for name, query in check.queries.items()}
+    needy = {name for name, query in queries.items() if "compared" in parameters(query)}
+    assert needy > {"conflicting", "replica_divergence", "skipped_read", "vanished"}
+    assert [doubt.name for doubt in verdict.doubts] == [f"check_failed:{name}" for name in sorted(needy)]
 
 
 def broken(*_: object) -> Any:
@@ -384,7 +382,7 @@ def test_what_was_found_stands_if_it_cannot_be_put_together(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
     """A loss stays a FAIL, and a history without a defect only gets the doubt."""
-    original = getattr(judging, part)
+    original = getattr(JUDGE, part)
     calls: list[object] = []
 
     def broken_at_first(*given: Any) -> Any:
@@ -392,7 +390,8 @@ def test_what_was_found_stands_if_it_cannot_be_put_together(
         calls.append(given)
         return original(*given) if part == "runs_of" and len(calls) > 1 else broken()
 
-    monkeypatch.setattr(judging, part, broken_at_first)
+    monkeypatch.setattr(JUDGE, part, broken_at_first)
+    few_queries(monkeypatch, "lost", "vanished", "duplicated")
     lossy, sound = History("AAA").build(), History("AAA").build()
     lossy.drop("observations", kind="drain", offset=1)
     (bad, good) = verdicts(spark, [lossy, sound])
@@ -407,7 +406,8 @@ def test_what_was_found_stands_if_it_cannot_be_put_together(
 def test_what_the_contract_permits_stays_permitted_if_findings_cannot_be_deduplicated(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judging, "deduplicate", broken)
+    monkeypatch.setattr(JUDGE, "deduplicate", broken)
+    few_queries(monkeypatch, "lost", "skipped_read", "passed_over")
     skipped = History("AAAA").build().drop("observations", reader="grouped", offset=2)
     skipped.run["contract"]["readers"] = {"grouped": {"reader": "grouped", "group": "g", "at_most_once": True}}
     skipped.event("reader_died", group="g", from_offset=2, before_offset=3, at_ns=START_NS + 10**9)

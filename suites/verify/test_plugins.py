@@ -25,7 +25,7 @@ from harness.model.verdict import Status, Verdict
 from suites.unit.evidence_examples import write_example
 from suites.verify.checks.test_admin_operations import operated
 from suites.verify.history import Built, History
-from suites.verify.judging import verdicts
+from suites.verify.judging import few_queries, verdicts
 from suites.verify.test_command import durability
 from suites.verify.test_plugins_command import CHECK, acme
 
@@ -34,6 +34,11 @@ __all__ = ["acme"]
 ROOT = Path(__file__).parents[2]
 AUDIT = ROOT / "suites" / "plugins" / "audit"
 MS = 10**6
+
+
+@pytest.fixture(autouse=True)
+def _few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    few_queries(monkeypatch, "lost")
 
 
 def waited(ms: int) -> Built:

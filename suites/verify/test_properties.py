@@ -16,10 +16,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from harness.model.verdict import Status
-from suites.verify.judging import reported, verdicts
+from suites.verify.judging import HistoryBatch, reported
 from suites.verify.random_histories import legal, with_one_defect
 
-# One Spark query judges them all, so most of its cost does not depend on their number.
 HISTORIES: Final = 200
 REPLAYED: Final = "VERIFY_SEEDS"
 KEPT: Final = Path(__file__).with_name("regression_seeds.txt")
@@ -51,14 +50,18 @@ def as_text(seeds: Iterable[int]) -> str:
     return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in spans)
 
 
-@pytest.fixture(scope="module")
-def seeds(request: pytest.FixtureRequest) -> list[int]:
-    """The seeds of this run, printed before anything is judged."""
-    chosen = chosen_seeds(os.environ, KEPT.read_text(encoding="utf-8"), SystemRandom())
+SEEDS: Final = chosen_seeds(os.environ, KEPT.read_text(encoding="utf-8"), SystemRandom())
+LEGAL: Final = [legal(Random(seed)) for seed in SEEDS]
+WITH_ONE_DEFECT: Final = [with_one_defect(Random(seed)) for seed in SEEDS]
+LEGAL_BATCH: Final = HistoryBatch(LEGAL)
+DEFECT_BATCH: Final = HistoryBatch(history for _, history, _ in WITH_ONE_DEFECT)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _print_seeds(request: pytest.FixtureRequest) -> None:
     capture = request.config.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
-        print(f"\nrandom histories; replay them with {REPLAYED}={as_text(chosen)}")
-    return chosen
+        print(f"\nrandom histories; replay them with {REPLAYED}={as_text(SEEDS)}")
 
 
 def how_to_go_on(failed: Mapping[int, object]) -> str:
@@ -68,22 +71,20 @@ def how_to_go_on(failed: Mapping[int, object]) -> str:
     return "\n".join([again, *lines])
 
 
-def test_legal_histories_are_never_accused(spark: SparkSession, seeds: list[int]) -> None:
-    histories = [legal(Random(seed)) for seed in seeds]
+def test_legal_histories_are_never_accused(spark: SparkSession) -> None:
     accused = {
         seed: f"{history.name}: {reported(verdict)}, doubts {[doubt.name for doubt in verdict.doubts]}"
-        for seed, history, verdict in zip(seeds, histories, verdicts(spark, histories), strict=True)
+        for seed, history, verdict in zip(SEEDS, LEGAL, LEGAL_BATCH.verdicts(spark), strict=True)
         if verdict.status is not Status.PASS
     }
     assert not accused, how_to_go_on(accused)
 
 
-def test_one_defect_is_always_found_and_nothing_else(spark: SparkSession, seeds: list[int]) -> None:
-    histories = [with_one_defect(Random(seed)) for seed in seeds]
-    judged = verdicts(spark, [history for _, history, _ in histories])
+def test_one_defect_is_always_found_and_nothing_else(spark: SparkSession) -> None:
+    judged = DEFECT_BATCH.verdicts(spark)
     wrong = {
         seed: f"{what} in {history.name}: {reported(verdict)} instead of {sorted(kinds)}"
-        for seed, (what, history, kinds), verdict in zip(seeds, histories, judged, strict=True)
+        for seed, (what, history, kinds), verdict in zip(SEEDS, WITH_ONE_DEFECT, judged, strict=True)
         if {finding.kind.value for finding in verdict.findings if finding.condemns} != kinds
     }
     assert not wrong, how_to_go_on(wrong)

@@ -10,10 +10,10 @@ from pyspark.sql import SparkSession
 from harness.evidence.documents import plain
 from harness.model.verdict import Status, Verdict
 from suites.verify.checks.test_java_clients import other_harness
-from suites.verify.edits import contract, cut, lose, start_at, taken
+from suites.verify.edits import Edit, contract, cut, lose, start_at, taken
 from suites.verify.excuses.test_configured_away import keyed
-from suites.verify.excuses.test_topics_deleted import recreated
-from suites.verify.history import Built, History
+from suites.verify.excuses.test_topics_deleted import old_record_in_new_topic, recreated
+from suites.verify.history import START_NS, Built, History
 from suites.verify.judging import HistoryBatch
 
 
@@ -31,6 +31,23 @@ def old(**settings: Any) -> Built:
 
 def requested(built: Built, before_offset: int) -> Built:
     return contract(built, delete_records=True).event("delete_records", before_offset=before_offset)
+
+
+def both(*edits: Edit) -> Edit:
+    """Several edits of one log."""
+
+    def edit(history: History) -> None:
+        for one in edits:
+            one(history)
+
+    return edit
+
+
+def aborted(built: Built, seq: int) -> Built:
+    """The record of the deleted topic is in a transaction that was aborted."""
+    times = {"called_ns": START_NS, "ended_ns": START_NS}
+    built.tables["transactions"].append({"txn_id": 9, "producer": "p", "outcome": "aborted", **times})
+    return built.change("ledger", {"txn_id": 9}, stream=77, seq=seq)
 
 
 def unreported(built: Built) -> Built:
@@ -83,13 +100,13 @@ CASES: dict[str, tuple[Built, Status, dict[str, int | None], dict[str, int]]] = 
         {"partitions": 1, "copies_read": 1, "copies": None},
         {},
     ),
-    "deleted by age": (old(retention_ms=500), Status.PASS, ALL_OF_ONE, {"retention.ms": 2}),
-    "deleted by size": (old(retention_bytes=100), Status.PASS, ALL_OF_ONE, {"retention.bytes": 2}),
+    "deleted by age": (old(retention_ms=500), Status.PASS, ALL_OF_ONE, {"retention.ms=500": 2}),
+    "deleted by size": (old(retention_bytes=100), Status.PASS, ALL_OF_ONE, {"retention.bytes=100": 2}),
     "deleted by age or size": (
         old(retention_ms=500, retention_bytes=100),
         Status.PASS,
         ALL_OF_ONE,
-        {"retention.ms or retention.bytes": 2},
+        {"retention.ms=500 or retention.bytes=100": 2},
     ),
     "deleted on request": (
         requested(History("AAA").build(start_at(2)), 2),
@@ -101,7 +118,31 @@ CASES: dict[str, tuple[Built, Status, dict[str, int | None], dict[str, int]]] = 
         requested(old(retention_ms=500), 1),
         Status.PASS,
         ALL_OF_ONE,
-        {"DeleteRecords": 1, "retention.ms": 1},
+        {"DeleteRecords": 1, "retention.ms=500": 1},
+    ),
+    "the only value of a key, from a topic that is compacted and deleted": (
+        contract(keyed(old(retention_ms=500)), deletes=True),
+        Status.PASS,
+        ALL_OF_ONE,
+        {"compact,delete with retention.ms=500": 2},
+    ),
+    "compacted, and then deleted by age": (
+        contract(keyed(History("AA.A/A").build(both(start_at(2), taken(2)))), retention_ms=500, deletes=True),
+        Status.PASS,
+        ALL_OF_ONE,
+        {"compact,delete with retention.ms=500": 2, "compaction": 1},
+    ),
+    "acknowledged without an offset, and deleted by age": (
+        contract(History("Aa.A").build(start_at(2)), retention_ms=500),
+        Status.PASS,
+        ALL_OF_ONE,
+        {"retention.ms=500": 2},
+    ),
+    "acknowledged without an offset, and lost": (
+        contract(History("A.Aa").build(both(start_at(1), lose(2))), retention_ms=500),
+        Status.FAIL,
+        ALL_OF_ONE,
+        {"retention.ms=500": 1},
     ),
     "compacted": (keyed(History("AA/A").build(taken(0))), Status.PASS, ALL_OF_ONE, {"compaction": 1}),
     "lost from a compacted topic": (
@@ -115,6 +156,18 @@ CASES: dict[str, tuple[Built, Status, dict[str, int | None], dict[str, int]]] = 
         Status.PASS,
         ALL_OF_ONE,
         {"the deletion of their topic": 2},
+    ),
+    "the topic was deleted, and one of its transactions had aborted": (
+        aborted(recreated(History("AA").build(), ("acked", 1), ("acked", 2)), seq=1),
+        Status.PASS,
+        ALL_OF_ONE,
+        {"the deletion of their topic": 1},
+    ),
+    "the topic was deleted, and a record on its way reached the next one": (
+        old_record_in_new_topic(recreated(History("UA").build(), ("acked", 900), ("acked", 1)), 0),
+        Status.INCONCLUSIVE,  # the ledger lacks the record that stood there
+        ALL_OF_ONE,
+        {"the deletion of their topic": 1},
     ),
 }
 

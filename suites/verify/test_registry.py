@@ -76,6 +76,30 @@ def test_a_reason_is_a_documented_member_of_an_enum() -> None:
         assert all(isinstance(reason, Reason) and reason.meaning.endswith(".") for reason in reasons), name
 
 
+def test_no_two_reasons_have_the_same_word() -> None:
+    """An excuse or a rank that names a reason would cover the findings of the other one, too."""
+    assert words_twice(Reason) == []
+
+
+def test_a_word_that_two_reasons_share_is_found() -> None:
+    class Mine(Reason):
+        PASSED = Lost.PASSED.value, "One more."
+        OTHER = "other", "Another."
+
+    assert words_twice(Mine, Lost) == [Lost.PASSED.value]
+
+
+def words_twice(*enums: type[Reason]) -> list[str]:
+    """The words of more than one reason of these enums and of those that extend them."""
+    every = {*enums, *(one for enum in enums for one in enum.__subclasses__() if _of_tree(one))}
+    words = Counter(reason.value for enum in every for reason in enum)
+    return [word for word, times in words.items() if times > 1]
+
+
+def _of_tree(enum: type[Reason]) -> bool:
+    return enum.__module__.startswith("harness.verify.")
+
+
 def test_each_plant_of_a_check_exists_and_belongs_to_no_other() -> None:
     named = Counter(name for check in declared().values() for name in check.planted)
     assert {name for name, times in named.items() if times > 1 or name not in PLANTS} == set()

@@ -16,7 +16,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.kafka.storage.request_frames import FRAME_BYTES_MAX, LENGTH, Head, correlation_of, errors_of, head_of
+from harness.kafka.storage.request_frames import (
+    FRAME_BYTES_MAX,
+    LENGTH,
+    Generation,
+    Head,
+    correlation_of,
+    errors_of,
+    generation_of,
+    head_of,
+)
 from harness.model.clock import now_ns
 from harness.model.errors import MachineFailure
 
@@ -24,6 +33,7 @@ _START_S: Final = 10.0
 _CONNECT_S: Final = 5.0
 _ANSWER_S: Final = 10.0  # a broker waits less for its followers or for a coordinator
 _STOP_S: Final = 10.0
+_HEARTBEAT: Final = "Heartbeat"
 
 Address = tuple[str, int]
 
@@ -47,7 +57,9 @@ class HeldFrame:
     """One request that was held back, or had its answer held back. Times are epoch nanoseconds.
 
     left_ns: the client closed its connection. again_ns: the client sent such a request over another connection.
-    errors: those in the broker's answer; empty = no error, None = no answer, or an unreadable one.
+    errors: those in the broker's answer; empty = no error, None = no answer, or an unreadable one. group, generation: a
+    classic group and its generation, if the request names them. newer_ns: a broker answered a heartbeat of a newer
+    generation without an error.
     """
 
     link: str
@@ -60,6 +72,9 @@ class HeldFrame:
     released_ns: int | None = None
     answered_ns: int | None = None
     errors: tuple[str, ...] | None = None
+    group: str | None = None
+    generation: int | None = None
+    newer_ns: int | None = None
     cut_off: bool = False  # the connection to the broker ended before its answer came
 
 
@@ -172,6 +187,12 @@ class FrameProxy:
         self.frames.append(held)
         return held
 
+    def accepted(self, newer: Generation) -> None:
+        """A broker accepted a request of this generation, so that it knows of it from now on."""
+        for frame in self.frames:
+            if frame.group == newer.group and (frame.generation or 0) < newer.number:
+                frame.newer_ns = frame.newer_ns or now_ns()
+
 
 @dataclass(slots=True)
 class _Connection:
@@ -182,6 +203,7 @@ class _Connection:
     client_in: asyncio.StreamReader
     client_out: asyncio.StreamWriter
     held: dict[int, tuple[Head, HeldFrame]] = field(default_factory=dict)  # by correlation id, not yet answered
+    heartbeats: dict[int, tuple[Head, Generation]] = field(default_factory=dict)  # the same
     any_held: bool = False
     left: bool = False
     settled: asyncio.Event = field(default_factory=asyncio.Event)  # every held request has been answered
@@ -212,9 +234,14 @@ class _Connection:
             async for frame in _frames(self.client_in):
                 head = head_of(frame)
                 held = self.frame_proxy.hold(self.link, head, self.any_held) if head else None
+                of = generation_of(head, frame) if head else None
                 if head and held:
                     self.any_held = True
                     self.held[head.correlation] = head, held
+                    if of:
+                        held.group, held.generation = of.group, of.number
+                elif head and of and head.api == _HEARTBEAT:
+                    self.heartbeats[head.correlation] = head, of
                 queue.put_nowait((frame, held))
         finally:
             self.left = True
@@ -237,6 +264,10 @@ class _Connection:
 
     async def _answer(self, broker: asyncio.StreamReader) -> None:
         async for frame in _frames(broker):
+            if beat := self.heartbeats.pop(correlation_of(frame) or 0, None):
+                head, newest = beat
+                if errors_of(head, frame) == ():
+                    self.frame_proxy.accepted(newest)
             if waited := self.held.get(correlation_of(frame) or 0):
                 head, held = waited
                 held.errors, held.answered_ns = errors_of(head, frame), now_ns()

@@ -112,7 +112,8 @@ class JvmCluster:
     def terminate(self, node: int, deadline_s: float = 30) -> None:
         """See `base.Cluster`."""
         self._end([node], signal.SIGTERM)
-        self._wait_gone([node], deadline_s, "shut down after SIGTERM")
+        why = "a controlled shutdown waits until every active broker has the metadata of it, so one that lags delays it"
+        self._wait_gone([node], deadline_s, f"shut down after SIGTERM ({why})")
 
     def pause(self, *nodes: int) -> None:
         """See `base.Cluster`."""

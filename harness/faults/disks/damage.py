@@ -26,7 +26,7 @@ from harness.faults.disks.common import (
 )
 from harness.faults.nodes.process import How, injection, restart, stop
 from harness.faults.steps.declared_facts import Declared, Declares
-from harness.faults.steps.effect import Probe, await_recent_acks, isr_lost
+from harness.faults.steps.effect import Probe, absent
 from harness.faults.steps.step import EffectProof, Fault, Injection, OneBrokerExpr, PartitionExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
@@ -131,8 +131,8 @@ class Damage(Fault):
     )
     summary: ClassVar[str] = "Stops a broker and damages its disk (`what`); healing starts it, so that it must recover."
     proof: ClassVar[str] = (
-        "it left the ISR under load, its files changed, its log or its files show that it noticed, and its replicas "
-        "are in sync and as long as before"
+        "it left the ISR under load or was out of it already, its files changed, its log or its files show that it "
+        "noticed, and its replicas are in sync and as long as before"
     )
     needs: ClassVar[frozenset[str]] = frozenset({"kill", "terminate", "restart", "disk.read", "disk.write"})
     stops: ClassVar[bool] = True
@@ -222,9 +222,7 @@ class Damage(Fault):
         node = only_node(context.nodes(self.node), context.cluster.brokers, "damage")
         place = place_of(self.of) if self.of else None
         concerned = None if self.what in OF_THE_DISK else place
-        missed = isr_lost(
-            context, [node], await_recent_acks(context, lambda s: node in s.isr and _concerns(concerned, s))
-        )
+        missed = absent(context, node, lambda state: _concerns(concerned, state))
         only = _only_copies(context, node) if self.alone else {}
         change: disk.Change | None = None
         try:

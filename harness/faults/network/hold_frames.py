@@ -139,9 +139,12 @@ class HoldFrames(Fault):
                 deadline_s=1.0,  # the healing has already waited for all frames
             )
             self._await_late(frame_proxy.frames)
+            groups = {frame.group for frame in frame_proxy.frames if frame.group}
+            types = {group: context.admin.group_type(group) for group in groups}
             frame_proxy.release()
             for frame in frame_proxy.frames:
-                context.record_event(steps.HeldFrame(at_ns=now_ns(), **asdict(frame)))
+                of = types.get(frame.group or "")
+                context.record_event(steps.HeldFrame(at_ns=now_ns(), group_type=of, **asdict(frame)))
 
     def _await_late(self, frames: list[HeldFrame]) -> None:
         if not self.late or not frames:

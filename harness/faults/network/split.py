@@ -70,6 +70,8 @@ class Split(Fault):
         if self.mode == "refusing" and self.direction != "both":
             raise BadInput(f"a refusing cut closes both directions: leave out direction = {self.direction!r}")
 
+    only_victims: ClassVar[bool] = False  # a machine has brokers and controllers
+
     def victims(self) -> str:
         return self.node
 

@@ -52,7 +52,7 @@ def elect(context: StepContext, leaders: Mapping[Place, list[int]]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class MoveLeaders(Action):
-    """`without` names brokers that must not lead."""
+    """`without` names brokers that must not lead, such as "broker(3)" or "brokers(2, 3)"."""
 
     do: ClassVar[str] = "move_leaders"
     facts: ClassVar[Declares] = (Declared(FactKind.LEADERS_MOVED),)

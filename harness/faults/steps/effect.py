@@ -97,6 +97,25 @@ def isr_lost(context: StepContext, victims: Collection[int], before: Mapping[Pla
     return probe
 
 
+def absent(context: StepContext, victim: int, chosen: Callable[[PartitionState], bool]) -> Probe:
+    """Proof: a broker left the ISR of one of these partitions under load, or was out of each of them already.
+
+    Call it before the fault.
+    """
+    held = {place: state for place, state in context.all_states().items() if victim in state.replicas and chosen(state)}
+    if any(victim in state.isr for state in held.values()) or not held:
+        return isr_lost(context, [victim], await_recent_acks(context, lambda s: victim in s.isr and chosen(s)))
+    before = await_recent_acks(context, lambda s: victim in s.replicas and chosen(s))
+
+    def probe() -> EffectProof:
+        now = context.states(list(before))
+        out = [place for place, state in now.items() if victim not in state.isr]
+        because = f"{victim} was out of the ISR of {named(out)} already" if out else IDLE
+        return EffectProof(bool(out), because, {f"{t}/{p}": {"isr": sorted(now[t, p].isr)} for t, p in out})
+
+    return probe
+
+
 def acks_stalled(context: StepContext, places: Collection[Place]) -> Probe:
     """Proof: some of these partitions, which had acks before, got none for half a second or longer."""
 

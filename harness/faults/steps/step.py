@@ -152,6 +152,7 @@ def unregister(package: str) -> None:
 class Fault(Kind, ABC):
     """Breaks something until it is healed: by a `heal` step, after `for_s` seconds, or after the last step."""
 
+    only_victims: ClassVar[bool] = True  # False: it also breaks nodes that `victims` does not name
     stops: ClassVar[bool] = False  # it stops processes; a stopped process cannot be stopped again
     for_s: Seconds = 0.0  # > 0: the step keeps the fault active for so long, and heals it
 

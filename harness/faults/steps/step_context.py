@@ -21,6 +21,7 @@ from harness.model.history.history import Election
 from harness.model.place import Place
 from harness.model.scenario.rules import partition_of
 from harness.model.scenario.scenario import Topic
+from harness.model.wait_budget import WaitBudget
 from harness.model.waiting import wait_for
 
 LEADER_DEADLINE_S = 30.0
@@ -45,9 +46,13 @@ class StepContext:
     victims: dict[str, tuple[int, ...]] = field(default_factory=dict)  # step -> nodes
     busy: set[Place] = field(default_factory=set)  # partitions that had acks when the first active fault began
     faults_open: int = 0  # faults that are active
+    budget: WaitBudget = field(default_factory=WaitBudget)  # of the run
+    cut_short: bool = False  # the current step waits for less time than it asks for
     started_ns: dict[str, int] = field(default_factory=dict)  # step -> when it began
     # Node -> seconds by which its log is ahead while its clock is right: the offset of its time zone.
     zones: dict[int, float] = field(default_factory=dict)
+    # Broker -> the log directories that its replicas are moving to.
+    moving: dict[int, dict[Place, str]] = field(default_factory=dict)
     epochs_before: dict[str, dict[Place, int]] = field(default_factory=dict)  # step -> leader epochs when it began
 
     def log(self, text: str) -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from msgspec import convert
 
@@ -20,13 +21,17 @@ from harness.faults.steps.step import Action, EffectProof, Fault, Injection, Kin
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_log import StepLog
 from harness.model.clock import now_ns
-from harness.model.documents.steps import Steps
+from harness.model.documents.steps import NoAcks, Steps
 from harness.model.doubt_names import DoubtName
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.place import Place
 from harness.model.scenario.scenario import Step
 from harness.model.verdict import Doubt
 from harness.model.waiting import wait_for
+
+# When the budget for waits is spent: for a step that waits, and for the proof of an effect.
+WAIT_LEAST_S: Final = 15.0
+EFFECT_LEAST_S: Final = 5.0
 
 
 def run_steps(context: StepContext, steps: Sequence[Step], on_step: Callable[[Steps], None] | None = None) -> Steps:
@@ -86,7 +91,7 @@ class _StepRunner:
 
     def run(self, step: Step) -> bool:
         """Runs one step; False when it timed out, so that the steps cannot continue."""
-        kind = build_step(step)
+        kind = self._within_budget(step)
         # A broker that does not answer now has the epochs of the last answer.
         self.epochs |= {place: state.leader_epoch for place, state in self.context.watched().items()}
         self.context.epochs_before[step.name] = dict(self.epochs)
@@ -108,8 +113,10 @@ class _StepRunner:
                 log.resolved, log.effect = done.resolved, done.effect.recorded if done.effect else None
                 log.is_fault = log.is_fault and not done.idle
         except HarnessTimeout as late:
-            log.failed(str(late), late)
+            why = f"; it had less time, because {self.context.budget.cause}" if self.context.cut_short else ""
+            log.failed(f"{late}{why}", late)
             self.context.log(f"{step.name}: {late}")
+            self.context.budget.begin(f"step {step.name} failed")
         except BadInput as words:
             raise BadInput(f"step {step.name} ({step.do}): {words}") from words
         finally:
@@ -117,6 +124,17 @@ class _StepRunner:
             self._ask_active()
             self._close(log)
         return log.error is None
+
+    def _within_budget(self, step: Step) -> Kind:
+        """The step with the time that is left for its wait, if it has a deadline."""
+        kind = build_step(step)
+        asked_s = getattr(kind, "deadline_s", None)
+        self.context.cut_short = False
+        if isinstance(asked_s, int | float):
+            left_s = self.context.budget.left_s(asked_s, WAIT_LEAST_S)
+            self.context.cut_short = left_s < asked_s
+            kind = build_step(replace(step, args={**step.args, "deadline_s": left_s}))
+        return kind
 
     def skip(self, steps: Sequence[Step]) -> None:
         """Records steps that were not begun: rows without times."""
@@ -189,7 +207,7 @@ class _StepRunner:
             effect = wait_for(
                 active.held.ask,
                 until=lambda effect: effect.held,
-                deadline_s=active.injection.deadline_s,
+                deadline_s=self.context.budget.left_s(active.injection.deadline_s, EFFECT_LEAST_S),
                 what=f"{active.log.name} to have an effect",
                 interval_s=0.1,
             )
@@ -214,6 +232,8 @@ class _StepRunner:
         return log
 
     def _close(self, log: StepLog) -> None:
+        if any(isinstance(event, NoAcks) for event in self.context.events):
+            self.context.budget.begin(f"step {log.name} waited for acknowledgements that did not come")
         log.events += tuple(self.context.events)
         self.context.events.clear()
         self._state_facts(log)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.faults.steps.step import Fault, Kind
-from harness.faults.steps.targets import CLIENTS, ISOLATED, Nodes, parse_nodes, place_of, share_of
+from harness.faults.steps.targets import CLIENTS, ISOLATED, Nodes, ids_of, parse_nodes, place_of, share_of
 from harness.model.contract.internal_topics import internal_topics
 from harness.model.errors import BadInput
 from harness.model.place import Place
@@ -81,6 +81,14 @@ class StepValidation:
         named, holders = self.reach(text).brokers, self.holders(place)
         return not named or holders is None or bool(named & holders)
 
+    def nodes_of(self, step: str) -> str | None:
+        """The expression of the nodes that an earlier fault broke; None where it may break others, too, as a split."""
+        fault = self.earlier.get(step)
+        if not isinstance(fault, Fault) or not fault.only_victims:
+            return None
+        nodes = fault.victims()
+        return self.nodes_of(parse_nodes(nodes).of) if nodes.startswith("same(") else nodes or None
+
     def leaves_moving(self) -> bool:
         """Whether an earlier step starts a reassignment and does not wait for its end."""
         return any(kind.do == "reassign" and not getattr(kind, "wait", True) for kind in self.earlier.values())
@@ -91,8 +99,8 @@ class StepValidation:
         word = nodes.word
         if word == "same":
             return self.reach(self._victims(nodes))
-        if word == "broker":
-            return Reach(word, BROKERS, 1, frozenset({int(nodes.of)}))
+        if word in ("broker", "brokers") and nodes.of:
+            return Reach(word, BROKERS, len(ids_of(nodes)), frozenset(ids_of(nodes)))
         if word == "brokers":
             return Reach(word, BROKERS, shape.brokers, frozenset(range(1, shape.brokers + 1)))
         if word.startswith("controller"):
@@ -187,8 +195,9 @@ class StepValidation:
         if nodes.word == "same":
             self._known(nodes.of, self.earlier, "earlier step")
             self._victims(nodes)
-        elif nodes.word == "broker" and not 1 <= int(nodes.of) <= shape.brokers:
-            raise BadInput(f"broker({nodes.of}): the brokers are 1 to {shape.brokers}; name one of them")
+        elif nodes.word in ("broker", "brokers") and not set(ids_of(nodes)) <= set(range(1, shape.brokers + 1)):
+            which = "one" if nodes.word == "broker" else "some"
+            raise BadInput(f"{nodes.word}({nodes.of}): the brokers are 1 to {shape.brokers}; name {which} of them")
         elif nodes.word == "group_coordinator":
             self._known(nodes.of, self._groups(), "group")
         elif nodes.word == "txn_coordinator":

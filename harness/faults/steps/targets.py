@@ -1,6 +1,7 @@
 """Expressions that name nodes in a scenario, such as "leader(plain/0)", and how they resolve to node ids.
 
 broker(2)                    that broker                brokers       every broker
+brokers(2, 3)                these brokers
 leader(plain/0)              its leader now             controller    the active controller
 follower(plain/0)            the first replica that does not lead     controllers   every controller
 followers(plain/0)           all replicas that do not lead
@@ -83,7 +84,7 @@ def parse_nodes(text: str) -> Nodes:
     word, of = match["word"], (match["of"] or "").strip()
     if word not in _RESOLVE:
         raise BadInput(f"{text!r}: unknown target {word!r}{hint(word, _RESOLVE)}")
-    if bool(of) != (word in _TAKES):
+    if bool(of) != (word in _TAKES) and word != "brokers":
         needs = f"needs {_TAKES[word]} in brackets" if word in _TAKES else "takes nothing in brackets"
         raise BadInput(f"{text!r}: {word} {needs}")
     if _TAKES.get(word) == "a partition":
@@ -92,7 +93,14 @@ def parse_nodes(text: str) -> Nodes:
         share_of(of)
     if word == "broker" and not _NUMBER.fullmatch(of):
         raise BadInput(f"{text!r}: broker needs a number")
+    if word == "brokers" and of and not all(_NUMBER.fullmatch(number.strip()) for number in of.split(",")):
+        raise BadInput(f"{text!r}: brokers needs numbers, as in brokers(2, 3), or nothing")
     return Nodes(word, of)
+
+
+def ids_of(brokers: Nodes) -> tuple[int, ...]:
+    """The ids that "brokers(2, 3)" or "broker(2)" names; none for "brokers"."""
+    return tuple(sorted({int(number) for number in brokers.of.split(",")})) if brokers.of else ()
 
 
 def resolve(nodes: Nodes, facts: Facts) -> tuple[int, ...]:
@@ -125,7 +133,9 @@ def _broker(of: str, facts: Facts) -> tuple[int, ...]:
 
 _RESOLVE: dict[str, Callable[[str, Facts], tuple[int, ...]]] = {
     "broker": _broker,
-    "brokers": lambda _, facts: facts.brokers(),
+    "brokers": lambda of, facts: (
+        tuple(b for i in ids_of(Nodes("brokers", of)) for b in _broker(str(i), facts)) or facts.brokers()
+    ),
     "controller": lambda _, facts: (facts.active_controller(),),
     "controllers": lambda _, facts: facts.controllers(),
     "controller_follower": lambda _, facts: _controller_followers(facts)[:1],

@@ -12,7 +12,7 @@ from harness.faults.steps.declared_facts import NOTHING, Declared, Declares
 from harness.faults.steps.step import Action, Done, PartitionsExpr, TopicRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
-from harness.faults.steps.waits import POLL_S
+from harness.faults.steps.waits import NO_ANSWER, POLL_S
 from harness.faults.tier.tier_off import refuse_tier_switch
 from harness.kafka.storage.log_directory import CLEANED, offset_checkpoint
 from harness.model.clock import now_ns
@@ -20,6 +20,7 @@ from harness.model.contract.contract import ALTER_TOPIC, TIMESTAMP_TYPE, check_c
 from harness.model.documents.steps import LogStartSeen, RecordsDeleted
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
+from harness.model.place import Place
 from harness.model.scenario.rules import in_sync_at_least
 from harness.model.scenario.scenario import WAIT_COMPACTED, Count, Deadline, Range
 from harness.model.waiting import wait_for
@@ -114,16 +115,24 @@ class WaitRolled(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitLogStart(Action):
-    """Retention that has deleted records. An event records each new log start offset."""
+    """Retention that has deleted records. An event records each new log start offset.
+
+    every: on each replica, by its files, too: a follower may learn the log start from its leader and delete nothing.
+    """
 
     do: ClassVar[str] = "wait_log_start"
     facts: ClassVar[Declares] = NOTHING
-    summary: ClassVar[str] = "Waits until retention has moved the log start offset of each partition."
+    summary: ClassVar[str] = (
+        "Waits until retention has moved the log start offset of each partition, with `every` on each replica."
+    )
     on: PartitionsExpr
+    every: bool = False
     deadline_s: Deadline = 90.0
 
     def perform(self, context: StepContext) -> Done:
         places = context.places(self.on)
+        if self.every:
+            self._every_replica(context, places)
         before, started = self._starts(context, places), time.monotonic()
         seen = wait_for(
             lambda: self._starts(context, places),
@@ -136,6 +145,29 @@ class WaitLogStart(Action):
             context.record_event(LogStartSeen(topic=topic, partition=partition, log_start=start, at_ns=now_ns()))
         starts = {f"{t}/{p}": [before.get((t, p)), start] for (t, p), start in seen.items()}
         return Done(resolved={"log_start": starts, "waited_s": round(time.monotonic() - started, 3)})
+
+    def _every_replica(self, context: StepContext, places: list[Place]) -> None:
+        """Waits until each replica starts above 0, and has no file of a segment that ends below its log start."""
+
+        def pending() -> dict[str, str]:
+            offsets = context.admin.replica_offsets(sorted({t for t, _ in places}))
+            states = context.states(places)
+            left = {f"{t}/{p}": NO_ANSWER for t, p in places if (t, p) not in states}
+            for (topic, partition), state in states.items():
+                for broker in state.replicas:
+                    start, _ = offsets.get((topic, partition, broker), (-1, -1))
+                    bases = _bases(context.cluster.log_directories(broker), topic, partition)
+                    if start <= 0 or (len(bases) > 1 and bases[1] <= start):
+                        left[f"{topic}/{partition} of broker {broker}"] = f"log start {start}, segments {bases[:4]}"
+            return left
+
+        wait_for(
+            pending,
+            until=lambda left: not left,
+            deadline_s=self.deadline_s,
+            what="retention to delete segments of every replica",
+            interval_s=POLL_S,
+        )
 
     @staticmethod
     def _starts(context: StepContext, places: list[tuple[str, int]]) -> dict[tuple[str, int], int]:
@@ -177,6 +209,11 @@ class WaitCompacted(Action):
             interval_s=POLL_S,
         )
         return Done(resolved={"compacted_to": seen})
+
+
+def _bases(directories: Iterable[Path], topic: str, partition: int) -> list[int]:
+    """The base offsets of a replica's segments."""
+    return sorted(int(path.stem) for one in directories for path in (one / f"{topic}-{partition}").glob("*.log"))
 
 
 def cleaned(directories: Iterable[Path], place: tuple[str, int]) -> int:

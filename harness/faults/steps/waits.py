@@ -12,6 +12,7 @@ from harness.faults.steps.declared_facts import NOTHING, Declares
 from harness.faults.steps.effect import named
 from harness.faults.steps.step import Action, BrokersExpr, Done, FaultRef, GroupRef, NodesExpr, PartitionsExpr, StepRef
 from harness.faults.steps.step_context import StepContext
+from harness.faults.steps.step_validation import StepValidation
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.settings.tier_settings import METADATA_TOPIC
 from harness.model.clock import now_ns
@@ -61,6 +62,17 @@ class WaitLeaderChanged(WaitOnPartitions):
         "Waits until each partition has a leader of a newer epoch than when the step `since` began."
     )
     since: StepRef
+
+    def validate(self, plan: StepValidation) -> None:
+        nodes = plan.nodes_of(self.since)
+        if nodes is None or not nodes.startswith(("controller", "follower")):
+            return
+        of_others = {f"{nodes.partition('(')[0]}({place})" for place in self.on}
+        if nodes.startswith("controller") or of_others == {nodes}:
+            raise BadInput(
+                f"since: {self.since!r} concerns {nodes}, which leads none of the partitions, so there is nothing to "
+                "wait for; name a step that breaks their leaders, or wait_deposed with the step that cuts a leader off"
+            )
 
     def perform(self, context: StepContext) -> Done:
         before = context.epochs_before[self.since]
@@ -242,6 +254,14 @@ class WaitAcks(Action):
     records: Count = 1
     deadline_s: Deadline = 60.0
 
+    def validate(self, plan: StepValidation) -> None:
+        fed = {topic for p in plan.scenario.producers if p.when != "steps" for topic in p.topics}
+        if idle := [topic.name for topic in plan.topics_of(self.on) if topic.name not in fed]:
+            raise BadInput(
+                f"on: no producer writes to {idle[0]} while this step waits, so that it could only time out; name "
+                "partitions of other topics"
+            )
+
     def perform(self, context: StepContext) -> Done:
         since_ns, places = now_ns(), context.places(self.on)
         watched = StateWatch(context, places)
@@ -261,7 +281,8 @@ class WaitAcks(Action):
                 what=f"{self.records} acks on each of {named(places)}",
             )
         except HarnessTimeout:
-            if not watched.record_silent(counts(), self.records, since_ns):
+            # A wait with less time than usual proves nothing.
+            if context.cut_short or not watched.record_silent(counts(), self.records, since_ns):
                 raise
         return Done(resolved={"partitions": _texts(places), "waited_s": round((now_ns() - since_ns) / 1e9, 3)})
 

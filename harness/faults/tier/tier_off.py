@@ -22,11 +22,10 @@ from harness.model.documents.steps import TierLeft
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
 from harness.model.place import Place
-from harness.model.scenario.tier_rules import LOCAL_RETENTION, REMOTE
+from harness.model.scenario.tier_rules import COPY_DISABLED, LOCAL_RETENTION, REMOTE
 from harness.model.waiting import wait_for
 
 _DELETING: Final = "remote.log.delete.on.disable"
-_COPYING: Final = "remote.log.copy.disable"
 # Brokers apply retention every 500 ms; one round may have begun before they had the new setting.
 _QUIET_S: Final = 1.5
 DEADLINE_S: Final = 30.0
@@ -64,7 +63,9 @@ class TierOff(Fault):
         if self.settled:
             _await_settled(context, self.topic)
         try:
-            context.admin.alter_topic_config(self.topic, {_COPYING: "true", **dict.fromkeys(LOCAL_RETENTION, "-2")})
+            context.admin.alter_topic_config(
+                self.topic, {COPY_DISABLED: "true", **dict.fromkeys(LOCAL_RETENTION, "-2")}
+            )
             before = _at_rest(context, self.topic)
             keeps = {place: max(r.local_log_start for r in replicas.values()) for place, replicas in before.items()}
             for (topic, partition), offset in keeps.items():
@@ -79,7 +80,7 @@ class TierOff(Fault):
 
     def _put_back(self, context: StepContext) -> None:
         own = next(t.config for t in context.topics if t.name == self.topic)
-        back = {REMOTE: "true", **{key: own.get(key) for key in (_DELETING, _COPYING, *LOCAL_RETENTION)}}
+        back = {REMOTE: "true", **{key: own.get(key) for key in (_DELETING, COPY_DISABLED, *LOCAL_RETENTION)}}
         context.admin.alter_topic_config(self.topic, back)
 
 

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Final
 
 from harness.kafka.admin import (
+    broker_views,
     cluster,
     features,
     group_members,
@@ -29,6 +30,7 @@ from harness.kafka.admin import groups as admin_groups
 from harness.kafka.admin import offsets as admin_offsets
 from harness.kafka.admin import topics as admin_topics
 from harness.kafka.admin.cluster import Reassignment
+from harness.kafka.admin.coordinator_answers import CoordinatorAnswers
 from harness.kafka.admin.features import Direction
 from harness.kafka.admin.fetch import Served, fetch
 from harness.kafka.admin.group_members import GroupSeen
@@ -41,7 +43,7 @@ from harness.kafka.admin.share_groups import ShareOffset
 from harness.kafka.admin.snapshots import PATIENT_S
 from harness.kafka.admin.topics import PartitionState, TopicsSeen
 from harness.kafka.admin.wire import Unanswered, Wire
-from harness.model.documents.cluster import Phase, Snapshot
+from harness.model.documents.cluster import BrokerView, Phase, Snapshot
 from harness.model.entities import MetadataEntity
 from harness.model.errors import HarnessTimeout
 from harness.model.outcome import Did
@@ -340,6 +342,11 @@ class AdminView:
         """Broker -> transactional id -> state, without the brokers that do not answer or still load them."""
         return admin_groups.transactions_by_coordinator(self._wire)
 
+    @property
+    def answers(self) -> CoordinatorAnswers:
+        """What single brokers answer as coordinators."""
+        return CoordinatorAnswers(self._wire)
+
     def abort_on(self, leader: int, producer: ProducerOnPartition) -> str | None:
         """Aborts a producer's open transaction on one partition without its coordinator (KIP-664).
 
@@ -356,3 +363,7 @@ class AdminView:
     def snapshot(self, phase: Phase, topics: Sequence[str], groups: Sequence[str]) -> Snapshot:
         """The state that the brokers report now, with 5 s for each answer."""
         return snapshots.snapshot(self._wire, phase, topics, groups)
+
+    def broker_views(self, topics: Sequence[str]) -> list[BrokerView]:
+        """The metadata of topics that each broker serves. A broker that does not answer within 5 s is absent."""
+        return broker_views.broker_views(self._wire, topics, PATIENT_S)

@@ -29,10 +29,12 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class GroupSeen:
-    """state: Kafka's name, such as "Stable"; "" without an answer."""
+    """state: Kafka's name, such as "Stable"; "" without an answer. by_coordinator: the coordinator assigns the
+    partitions itself (KIP-848), not one of the members."""
 
     state: str
     members: tuple[Member, ...] = ()
+    by_coordinator: bool = False
 
 
 def group_members(wire: Wire, group: str) -> GroupSeen:
@@ -53,7 +55,7 @@ def _of_new_protocol(answer: ApiMessage) -> GroupSeen:
     if error_name(group.error_code):
         return GroupSeen("")
     members = [Member(m.client_id, _places(m.assignment.topic_partitions, "topic_name")) for m in group.members]
-    return GroupSeen(group.group_state, tuple(members))
+    return GroupSeen(group.group_state, tuple(members), by_coordinator=True)
 
 
 def _of_classic_protocol(answer: ApiMessage) -> GroupSeen:

@@ -142,6 +142,17 @@ def group_offsets(
         time.sleep(0.05)
 
 
+def offsets_at(wire: Wire, broker: int, group: str) -> dict[Place, int] | str:
+    """The committed offsets of a group as one broker reports them now, without those in open transactions; or why it
+    reports none."""
+    question = Call(OffsetFetchRequest, lambda version: _fetch(version, group, None, False), _NEWEST_OFFSET_FETCH)
+    try:
+        offsets, error = _committed(wire.ask(broker, question))
+    except Unanswered as silent:
+        return str(silent)
+    return offsets if error is None else error
+
+
 def describe_producers(
     wire: Wire, states: Sequence[PartitionState], timeout_s: float = ANSWER_S
 ) -> dict[Place, list[ProducerOnPartition]]:

@@ -119,7 +119,8 @@ def watermarks(
 
 @dataclass(frozen=True, slots=True)
 class TimedOffset:
-    """A leader's answer to a timestamp: the first record at or after it. offset None: there is none."""
+    """A leader's answer to a timestamp: the first record at or after it. offset None: there is none. timestamp_ms
+    None: the answer has none, as for the start of the log."""
 
     offset: int | None
     timestamp_ms: int | None
@@ -150,7 +151,7 @@ def _timed(p: DataContainer) -> TimedOffset:
     epoch = p.leader_epoch if known and p.leader_epoch >= 0 else None
     return TimedOffset(
         offset=p.offset if known else None,
-        timestamp_ms=p.timestamp if known else None,
+        timestamp_ms=p.timestamp if known and p.timestamp >= 0 else None,
         leader_epoch=epoch,
         error=error_name(p.error_code),
     )

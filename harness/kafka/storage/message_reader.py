@@ -1,4 +1,4 @@
-"""Reads values of Kafka's own message encoding with compact lengths and tagged fields (KIP-482)."""
+"""Reads values of Kafka's own message encoding: with compact lengths and tagged fields (KIP-482), and the older one."""
 
 from __future__ import annotations
 
@@ -55,6 +55,11 @@ class MessageReader:
         """Bytes or a string, preceded by its length plus one; None for null."""
         count = self.uvarint()
         return None if count == 0 else self.take(count - 1)
+
+    def sized(self, form: str) -> bytes | None:
+        """Bytes or a string of a version without compact lengths: the length is a number, and -1 for null."""
+        count = self.number(form)
+        return None if count < 0 else self.take(count)
 
     def uuid(self) -> str:
         return kafka_uuid(uuid.UUID(bytes=self.take(16)))

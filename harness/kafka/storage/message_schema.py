@@ -17,7 +17,8 @@ import msgspec
 from harness.kafka.storage.message_reader import MessageReader
 from harness.model.history.log import Value
 
-DEFINITIONS: Final = Path(__file__).parents[1] / "messages" / "metadata_records.json"
+_MESSAGES: Final = Path(__file__).parents[1] / "messages"
+_DEFINITIONS: Final = ("metadata_records.json", "coordinator_records.json")
 _ENTRIES_MAX: Final = 1_000_000  # a longer list is damage; without a limit it would fill the memory
 _NUMBERS: Final[Mapping[str, str]] = {"int8": "b", "int16": "h", "uint16": "H", "int32": "i", "int64": "q"}
 _ZERO: Final[Mapping[str, Value]] = {
@@ -49,6 +50,7 @@ class Versions:
 
 
 NO_VERSIONS: Final = Versions(0, -1)
+ALL_VERSIONS: Final = Versions(0, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +73,13 @@ class Message:
     name: str
     versions: Versions
     fields: tuple[Field, ...]
+    flexible: Versions = ALL_VERSIONS  # with compact lengths and tagged fields (KIP-482)
 
     def decode(self, reader: MessageReader, version: int) -> dict[str, Value]:
         """The fields of this version. Raises one of BROKEN if the bytes are not such a message."""
         if version not in self.versions:
             raise ValueError(f"{self.name} has no version {version} here")
-        fields = _structure(reader, self.fields, version)
+        fields = _structure(reader, self.fields, version, version in self.flexible)
         if reader.left:
             raise ValueError(f"{reader.left} bytes after {self.name}")
         return fields
@@ -84,10 +87,20 @@ class Message:
 
 @cache
 def definitions(kind: str) -> Mapping[int, Message]:
-    """The definitions of one kind, "metadata" or "control", by their numbers in the log."""
-    rows = msgspec.json.decode(DEFINITIONS.read_bytes(), type=list[_MessageRow])
+    """The definitions of one kind by their numbers in the log.
+
+    Kinds of the metadata log are "metadata" and "control". Those of coordinators are keys and values, by their topic:
+    "offsets_key", "transactions_value", "share_key" and so on.
+    """
+    files = ((_MESSAGES / name).read_bytes() for name in _DEFINITIONS)
+    rows = [row for file in files for row in msgspec.json.decode(file, type=list[_MessageRow])]
     return {
-        row.api_key: Message(row.name, Versions.parse(row.valid_versions), _fields(row.fields))
+        row.api_key: Message(
+            row.name,
+            Versions.parse(row.valid_versions),
+            _fields(row.fields),
+            NO_VERSIONS if row.flexible_versions == "none" else Versions.parse(row.flexible_versions),
+        )
         for row in rows
         if row.type == kind
     }
@@ -113,6 +126,7 @@ class _MessageRow(msgspec.Struct, rename="camel"):
     name: str
     type: str
     valid_versions: str
+    flexible_versions: str
     fields: tuple[_FieldRow, ...]
 
 
@@ -137,7 +151,7 @@ def _field(row: _FieldRow) -> Field:
     )
 
 
-def _structure(reader: MessageReader, fields: Iterable[Field], version: int) -> dict[str, Value]:
+def _structure(reader: MessageReader, fields: Iterable[Field], version: int, flexible: bool) -> dict[str, Value]:
     values: dict[str, Value] = {}
     tagged: dict[int, Field] = {}
     for field in fields:
@@ -147,48 +161,46 @@ def _structure(reader: MessageReader, fields: Iterable[Field], version: int) -> 
             tagged[field.tag] = field
             values[field.name] = field.default
         else:
-            values[field.name] = _value(reader, field, version)
-    for tag, data in reader.tags().items():
+            values[field.name] = _value(reader, field, version, flexible)
+    for tag, data in (reader.tags() if flexible else {}).items():
         if tag not in tagged:
             raise ValueError(f"unknown tagged field {tag} of {len(data)} bytes")
         inner = MessageReader(data)
-        values[tagged[tag].name] = _value(inner, tagged[tag], version)
+        values[tagged[tag].name] = _value(inner, tagged[tag], version, flexible)
         if inner.left:
             raise ValueError(f"{inner.left} bytes after the tagged field {tagged[tag].name}")
     return values
 
 
-def _value(reader: MessageReader, field: Field, version: int) -> Value:
+def _value(reader: MessageReader, field: Field, version: int, flexible: bool) -> Value:
     if not field.is_list:
-        value = _element(reader, field, version)
-    elif (count := reader.uvarint() - 1) < 0:
+        value = _element(reader, field, version, flexible)
+    elif (count := reader.uvarint() - 1 if flexible else reader.number("i")) < 0:
         value = None
     elif count > _ENTRIES_MAX:
         raise ValueError(f"{count} elements of {field.name}")
     else:
-        value = tuple(_element(reader, field, version) for _ in range(count))
+        value = tuple(_element(reader, field, version, flexible) for _ in range(count))
     if value is None and version not in field.nullable:
         raise ValueError(f"{field.name} is null")
     return value
 
 
-def _element(reader: MessageReader, field: Field, version: int) -> Value:
+def _element(reader: MessageReader, field: Field, version: int, flexible: bool) -> Value:
     if field.fields:
-        return _structure(reader, field.fields, version)
+        return _structure(reader, field.fields, version, flexible)
     if field.type in _NUMBERS:
         return reader.number(_NUMBERS[field.type])
+    if field.type == "string":
+        data = reader.compact() if flexible else reader.sized("h")
+        return None if data is None else data.decode("utf-8")
+    if field.type == "bytes":
+        return reader.compact() if flexible else reader.sized("i")
     return _OTHERS[field.type](reader)
-
-
-def _text(reader: MessageReader) -> str | None:
-    data = reader.compact()
-    return None if data is None else data.decode("utf-8")
 
 
 _OTHERS: Final[Mapping[str, Callable[[MessageReader], Value]]] = {
     "bool": lambda reader: bool(reader.number("b")),
-    "bytes": MessageReader.compact,
     "float64": MessageReader.real,
-    "string": _text,
     "uuid": MessageReader.uuid,
 }

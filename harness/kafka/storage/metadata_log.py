@@ -21,6 +21,7 @@ from harness.kafka.storage.log_directory import METADATA_LOG, segments
 from harness.kafka.storage.message_reader import BROKEN, MessageReader
 from harness.kafka.storage.message_schema import definitions
 from harness.kafka.storage.record_batch import HEADER_BYTES, MAGIC, Batch, Walk
+from harness.kafka.storage.records import next_record
 from harness.model.history.log import Entry, LogBatch, NodeLog, Record, Snapshot, TornEnd, Unreadable
 
 FRAME_VERSION: Final = 1
@@ -150,7 +151,7 @@ def _entries(batch: Batch, data: bytes) -> Iterator[Entry]:
     reader = MessageReader(data[HEADER_BYTES:])
     for _ in range(batch.records):
         try:
-            offset, time_ms, key, value = _record(reader, batch)
+            offset, time_ms, key, value = next_record(reader, batch)
         except BROKEN as broken:
             yield _unreadable(batch, offset, batch.base_timestamp_ms, why=f"a damaged record: {broken}")
             return
@@ -160,21 +161,6 @@ def _entries(batch: Batch, data: bytes) -> Iterator[Entry]:
             yield _metadata(batch, offset, time_ms, value)
     if reader.left:
         yield _unreadable(batch, offset, batch.max_timestamp_ms, why=f"{reader.left} bytes after the last record")
-
-
-def _record(reader: MessageReader, batch: Batch) -> tuple[int, int, bytes | None, bytes | None]:
-    """Offset, time, key and value of the next record of a batch (KIP-98)."""
-    inner = MessageReader(reader.take(reader.varint()))
-    inner.take(1)  # attributes, which have no meaning yet
-    time_ms, offset = batch.base_timestamp_ms + inner.varint(), batch.base_offset + inner.varint()
-    if batch.timestamp_type == "append":
-        time_ms = batch.max_timestamp_ms
-    return offset, time_ms, _nullable(inner), _nullable(inner)
-
-
-def _nullable(reader: MessageReader) -> bytes | None:
-    count = reader.varint()
-    return None if count < 0 else reader.take(count)
 
 
 def _metadata(batch: Batch, offset: int, time_ms: int, value: bytes | None) -> Entry:

@@ -1,4 +1,4 @@
-"""Reads the headers of requests and the errors of answers on the wire, without parsing everything else.
+"""Reads the headers of requests, the generations of groups in them, and the errors of answers on the wire.
 
 On the wire each is its length (int32) followed by that many bytes. A request begins with api key (int16), api version
 (int16), correlation id (int32) and client id (nullable string). The answer to it is the one on the same connection with
@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
-import kafka.protocol.consumer
-import kafka.protocol.producer  # noqa: F401 - registers its answers, as the import above does
 from kafka.protocol.api_header import RequestHeader
 from kafka.protocol.api_key import ApiKey
+from kafka.protocol.consumer import HeartbeatRequest, OffsetCommitRequest
+from kafka.protocol.producer import TxnOffsetCommitRequest  # the imports also register the answers
 
 from harness.kafka.admin.wire import error_name
 
@@ -25,6 +25,14 @@ LENGTH: Final = struct.Struct(">i")
 _HEAD: Final = struct.Struct(">hhih")
 # The requests that a scenario may name.
 APIS: Final[Mapping[str, int]] = MappingProxyType({key.name: key.value for key in ApiKey})
+# Requests that name the generation of a classic group, with the field for it.
+_OF_GENERATIONS: Final = {
+    "Heartbeat": (HeartbeatRequest, "generation_id"),
+    "OffsetCommit": (OffsetCommitRequest, "generation_id_or_member_epoch"),
+    "TxnOffsetCommit": (TxnOffsetCommitRequest, "generation_id"),
+}
+# Everything that parsing bytes of another form raises.
+_UNREADABLE: Final = (ValueError, TypeError, KeyError, IndexError, struct.error, AttributeError)
 _NAMES: Final = {number: name for name, number in APIS.items()}
 
 
@@ -36,6 +44,14 @@ class Head:
     version: int
     correlation: int
     client: str
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """A generation of a classic group, as a member names it."""
+
+    group: str
+    number: int
 
 
 def head_of(request: bytes) -> Head | None:
@@ -54,6 +70,19 @@ def correlation_of(answer: bytes) -> int | None:
     return LENGTH.unpack_from(answer)[0] if len(answer) >= LENGTH.size else None
 
 
+def generation_of(head: Head, request: bytes) -> Generation | None:
+    """The generation that a request names; None when it names none, or cannot be parsed."""
+    if head.api not in _OF_GENERATIONS:
+        return None
+    form, field = _OF_GENERATIONS[head.api]
+    try:
+        asked = form.decode(request, version=head.version, header=True)
+        number = int(getattr(asked, field))
+    except _UNREADABLE:
+        return None
+    return Generation(str(asked.group_id), number) if number >= 0 else None
+
+
 def errors_of(head: Head, answer: bytes) -> tuple[str, ...] | None:
     """Kafka's names of the errors in an answer, without repetition; None when the answer cannot be parsed.
 
@@ -65,7 +94,7 @@ def errors_of(head: Head, answer: bytes) -> tuple[str, ...] | None:
         if kind is None:
             return None
         reported = kind.decode(answer, version=head.version, header=True).to_dict()
-    except (ValueError, TypeError, KeyError, IndexError, struct.error, AttributeError):
+    except _UNREADABLE:
         return None
     return tuple(dict.fromkeys(name for code in _codes(reported) if (name := error_name(code))))
 

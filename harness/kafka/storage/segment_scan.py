@@ -6,7 +6,8 @@ divergence show here first.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, Protocol
@@ -24,7 +25,7 @@ from harness.kafka.storage.log_directory import (
     topic_id,
 )
 from harness.kafka.storage.record_batch import Batch, Walk, oddities
-from harness.model.documents.cluster import Lineage
+from harness.model.documents.cluster import EmptySegment, Lineage
 
 _ROWS: Final = 20_000  # batches in one write
 REMOTE_TIER: Final = -1  # in place of a broker, in rows about batches in the remote tier
@@ -95,6 +96,31 @@ def lineages_of(directories: Mapping[int, Iterable[Path]], topics: Collection[st
         for broker, paths in sorted(directories.items())
         for replica in partition_directories(paths, topics)
     )
+
+
+def empty_segments_of(directories: Mapping[int, Iterable[Path]], topics: Collection[str]) -> tuple[EmptySegment, ...]:
+    """Segments of no bytes, which a cleaner leaves if it removes every record of them. The last one of a log may be
+    empty for other reasons, and is left out."""
+    return tuple(
+        found
+        for broker, paths in sorted(directories.items())
+        for replica in partition_directories(paths, topics)
+        for found in _empty_segments(broker, replica)
+    )
+
+
+def _empty_segments(broker: int, replica: PartitionDirectory) -> Iterator[EmptySegment]:
+    with suppress(FileNotFoundError):  # the folder or a file may be deleted at any moment
+        for segment in segments(replica.path)[:-1]:
+            file = segment.path.stat()
+            if file.st_size == 0:
+                yield EmptySegment(
+                    broker=broker,
+                    topic=replica.topic,
+                    partition=replica.partition,
+                    base_offset=segment.base_offset,
+                    modified_ms=file.st_mtime_ns // 10**6,
+                )
 
 
 def _lineage(broker: int, replica: PartitionDirectory) -> Lineage:

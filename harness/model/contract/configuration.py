@@ -167,6 +167,7 @@ class ClientSettings:
     long_transactional_id_expiration: bool = (
         False  # transactional.id.expiration.ms is above the producer's longest pause
     )
+    long_transaction_timeout: bool = False  # transaction.timeout.ms is above the producer's longest transaction
     long_producer_id_expiration: bool = False  # producer.id.expiration.ms is above its delivery.timeout.ms
     long_delivery_timeout: bool = False  # its delivery.timeout.ms is above the longest failover
     isolation: Isolation = "read_committed"

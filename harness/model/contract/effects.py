@@ -22,6 +22,7 @@ class Effect(StrEnum):
     ARCHIVED = "archived"  # by a share group, at its delivery limit, without a member that accepted them
     UNAVAILABLE = "unavailable"
     STOPPED = "stopped with an error"  # an application, until an operator says where it continues
+    ABORTED = "aborted after their acknowledgement"  # by the coordinator, and the commit is refused
     DUPLICATED = "duplicated"
     REORDERED = "reordered"
     SHOWN = "aborted records shown"

@@ -94,3 +94,28 @@ def falls_behind(event: Event, topic: TopicSettings, client: ClientSettings) -> 
         source=f"{REFERENCE}, retention.ms, auto.offset.reset",
         fix=("retention above the longest time without a reader",),
     )
+
+
+def partitions_added(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise:
+    """A group has no offset in a new partition. Members learn of it when they next ask for metadata, or from their
+    coordinator; a producer may learn of it before them."""
+    del topic
+    if client.commits == "share":
+        why = "a share group begins at the first record of partitions that are added to a topic it knows (since 4.4)"
+        return kept(event, why, "KIP-932; KAFKA-20742", "every record of the new partitions")
+    source = f"KAFKA-12261; {REFERENCE}, auto.offset.reset, metadata.max.age.ms"
+    if client.reset == "earliest":
+        why = "the group has no offset there, and with auto.offset.reset=earliest it begins at the first record"
+        return kept(event, why, source, "every record of the new partitions")
+    effect, which = {
+        "latest": (Effect.SKIPPED, "records written to the new partitions before a member of the group learns of them"),
+        "none": (Effect.STOPPED, "the group reads nothing of the new partitions until an operator sets its offsets"),
+    }[client.reset]
+    return Promise(
+        event=event,
+        effects=(effect,),
+        which=which,
+        why=f"the group has no offset there, and auto.offset.reset={client.reset}",
+        source=source,
+        fix=("auto.offset.reset=earliest",),
+    )

@@ -89,6 +89,13 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
     (Event("transaction_aborts", "a transaction aborts"), clients.aborts),
     (
         Event(
+            "transaction_times_out",
+            "a transaction stays open for longer than transaction.timeout.ms before its client commits it",
+        ),
+        transactions.times_out,
+    ),
+    (
+        Event(
             "transaction_end_alone", "a leader dies that was alone in sync when a transaction ended, and others are up"
         ),
         transactions.end_alone_dies,
@@ -103,6 +110,10 @@ _RULES: Final[tuple[tuple[Event, Rule], ...]] = (
         offsets.leader_alone_dies,
     ),
     (Event("offsets_expire", "a group commits nothing for longer than offsets.retention.minutes"), offsets.expire),
+    (
+        Event("partitions_added", "partitions are added to a topic that a group reads"),
+        offsets.partitions_added,
+    ),
     (Event("falls_behind", "a group reads nothing for longer than records are kept"), offsets.falls_behind),
     (
         Event(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.model.contract.broker_rules import CLEAN, eligible
 from harness.model.contract.configuration import ClientSettings, TopicSettings
-from harness.model.contract.effects import Event, Promise, away, kept, lost
+from harness.model.contract.effects import REFERENCE, Effect, Event, Promise, away, kept, lost
 
 
 def end_alone_dies(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
@@ -31,4 +31,25 @@ def end_alone_dies(event: Event, topic: TopicSettings, client: ClientSettings) -
     which = "reads and writes until the leader is back; the transaction then has the outcome that its client received"
     return away(
         event, which, "a replica that may lack the marker is not elected", "KIP-98; KIP-106; KIP-966", *eligible(topic)
+    )
+
+
+def times_out(event: Event, topic: TopicSettings, client: ClientSettings) -> Promise | None:
+    """An acknowledgement within a transaction says that the record is stored, not that it will be committed. Until
+    KIP-939 no client keeps a transaction open for longer than its timeout."""
+    del topic
+    if not client.transactional:
+        return None
+    source = f"KIP-98; KIP-939; {REFERENCE}, transaction.timeout.ms"
+    if client.long_transaction_timeout:
+        why = "the coordinator aborts a transaction only after its transaction.timeout.ms"
+        return kept(event, why, source, "every record of the transaction, which commits")
+    which = "the records of that transaction, also those that were flushed: the application must send them again"
+    return Promise(
+        event=event,
+        effects=(Effect.ABORTED, *((Effect.SHOWN,) if client.isolation == "read_uncommitted" else ())),
+        which=which,
+        why="the coordinator aborts the transaction and fences its producer, so the commit is refused",
+        source=source,
+        fix=("transaction.timeout.ms above the longest transaction",),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Annotated, ClassVar, Literal
 
+from harness.model.documents.coordinators import CoordinatorLook
 from harness.model.documents.record import OfPartition, OfPlace, Record, meaning
 
 Phase = Literal["start", "healed", "drained"]
@@ -71,6 +72,14 @@ class Lineage(OfPlace, frozen=True, kw_only=True):
     error: Annotated[str | None, meaning("why they could not be read; not judged")] = None
 
 
+class EmptySegment(OfPlace, frozen=True, kw_only=True):
+    """A segment without a byte in the log of one replica, and not its last one."""
+
+    broker: Annotated[int, meaning("the broker that has the replica")]
+    base_offset: Annotated[int, meaning("from the name of its file")]
+    modified_ms: Annotated[int, meaning("when its file was modified, which Kafka takes for its latest time")]
+
+
 class GroupReset(OfPlace, frozen=True, kw_only=True):
     """Where a member began by auto.offset.reset, and when that was known."""
 
@@ -100,6 +109,28 @@ class GroupAnswer(OfPlace, frozen=True, kw_only=True):
     at_ns: Annotated[int, meaning("after the answer")]
 
 
+class ServedPartition(OfPartition, frozen=True, kw_only=True):
+    """One partition, as one broker reports it to clients."""
+
+    leader: Annotated[int, meaning("the broker that leads it; -1 = none that the broker knows of")]
+    leader_epoch: Annotated[int, meaning("epoch of the leader")]
+    isr: Annotated[tuple[int, ...], meaning("brokers of the replicas in sync")]
+    replicas: Annotated[tuple[int, ...], meaning("brokers of all replicas")]
+
+
+class BrokerView(Record, frozen=True, kw_only=True):
+    """The metadata that one broker serves to clients, after all reads of the drain."""
+
+    broker: Annotated[int, meaning("the broker that answered")]
+    asked_ns: Annotated[int, meaning("before the question")]
+    at_ns: Annotated[int, meaning("after the answers")]
+    metadata_offset: Annotated[int, meaning("it had applied the metadata log up to there, before it answered the rest")]
+    partitions: Annotated[tuple[ServedPartition, ...], meaning("partitions of the topics of the run")]
+    settings: Annotated[
+        Mapping[str, Settings], meaning("by topic, the settings that the topic itself has; null = a hidden value")
+    ]
+
+
 class ClusterReports(Record, frozen=True, kw_only=True):
     """The whole document."""
 
@@ -114,6 +145,21 @@ class ClusterReports(Record, frozen=True, kw_only=True):
         ),
     ] = None
     share_groups: Annotated[tuple[ShareGroupOffset, ...] | None, meaning("the coordinators of share groups")] = None
+    brokers: Annotated[
+        tuple[BrokerView, ...] | None,
+        meaning("what each broker serves; other metadata than history.json has at or after that is `stale_metadata`"),
+    ] = None
     group_answers: Annotated[tuple[GroupAnswer, ...] | None, meaning("answers of coordinators while the load ran")] = (
         None
     )
+    coordinators: Annotated[
+        CoordinatorLook | None, meaning("coordinators beside their logs at the end; absent = they were not compared")
+    ] = None
+    coordinators_under_load: Annotated[
+        CoordinatorLook | None,
+        meaning("the same after healing, while groups have members: states of which the log did not change meanwhile"),
+    ] = None
+    empty_segments: Annotated[
+        tuple[EmptySegment, ...] | None,
+        meaning("left by cleaners on the disks of all replicas; absent = disks were not searched for them"),
+    ] = None

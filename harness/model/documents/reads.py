@@ -55,6 +55,13 @@ class Read(OfPartition, frozen=True, kw_only=True):
         meaning("only for a read of a leader that ended early: its leader refused the next records long after healing"),
     ] = None
     sentinel_offset: Annotated[int | None, meaning("offset of the sentinel in this partition; not judged")] = None
+    cut_short: Annotated[
+        bool | None,
+        meaning(
+            "true: an earlier wait of the run had ended in vain, so that this read had less time than others; "
+            "`stuck_reason` says it, too; not judged"
+        ),
+    ] = None
 
 
 Reads = tuple[Read, ...]

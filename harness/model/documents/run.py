@@ -83,6 +83,9 @@ class GroupLook(Record, frozen=True, kw_only=True):
     of_nobody: Annotated[int, meaning("partitions of members that do not run")] = 0
     unknown_members: Annotated[int, meaning("members that run, and that the coordinator does not know")] = 0
     differing: Annotated[int, meaning("partitions that a running member has, and says that it has not, or reverse")] = 0
+    by_coordinator: Annotated[
+        bool, meaning("the coordinator assigns the partitions itself (KIP-848), not one of the members")
+    ] = False
 
     @property
     def at_rest(self) -> bool:
@@ -106,6 +109,38 @@ class GroupsAtRest(Settled, frozen=True, kw_only=True):
         meaning(
             "groups that never were: the finding `group_unsettled`, and a doubt if only members report another "
             "assignment or are unknown to it"
+        ),
+    ] = ()
+    assigned_twice: Annotated[
+        tuple[GroupLook, ...],
+        meaning(
+            "looks in which a coordinator that assigns the partitions itself had given one to several members: the "
+            "finding `group_unsettled`, whether the group came to rest or not"
+        ),
+    ] = ()
+
+
+class TierLag(Record, frozen=True, kw_only=True):
+    """A partition whose leader did not copy closed segments to the remote tier while the run waited for it."""
+
+    topic: Annotated[str, meaning("the topic")]
+    topic_id: Annotated[str, meaning("its id")]
+    partition: Annotated[int, meaning("the partition")]
+    leader: Annotated[int, meaning("the broker that led it")]
+    tiered_end: Annotated[int, meaning("the first offset that was neither in the tier nor deleted locally")]
+    closed_end: Annotated[
+        int, meaning("the end of the last closed segment below the last stable offset: what had to be copied")
+    ]
+    still_s: Annotated[int | float, meaning("how long this leader had copied nothing")]
+
+
+class TierAtRest(Settled, frozen=True, kw_only=True):
+    """The wait, after the load, for every replica to have copied and deleted the segments that it may."""
+
+    behind: Annotated[
+        tuple[TierLag, ...],
+        meaning(
+            "partitions with closed segments of which the leader copied none for most of it: the finding `tier_lag`"
         ),
     ] = ()
 
@@ -192,6 +227,9 @@ class Run(Record, frozen=True, kw_only=True):
     ] = None
     groups_at_rest: Annotated[
         GroupsAtRest | None, meaning("every consumer group came to rest; absent = no coordinator was asked")
+    ] = None
+    tier_at_rest: Annotated[
+        TierAtRest | None, meaning("the remote tier came to rest after the load; absent = nobody waited for it")
     ] = None
     secured: Annotated[
         Secured | None,

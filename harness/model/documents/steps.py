@@ -195,9 +195,17 @@ class HeldFrame(Record, frozen=True, kw_only=True, tag_field="kind", tag="held_f
     again_ns: Annotated[
         int | None, meaning("when the client sent such a request over another connection; not judged")
     ] = None
-    released_ns: Annotated[int | None, meaning("when it was delivered; not judged")] = None
+    released_ns: Annotated[int | None, meaning("when it was delivered")] = None
     cut_off: Annotated[
         bool | None, meaning("whether the connection to the broker ended before its answer; not judged")
+    ] = None
+    group: Annotated[str | None, meaning("the group that it names")] = None
+    group_type: Annotated[
+        str | None, meaning("protocol of the group before the delivery; generations of `classic` ones are judged")
+    ] = None
+    generation: Annotated[int | None, meaning("the generation of the group that it names")] = None
+    newer_ns: Annotated[
+        int | None, meaning("when a broker had answered a heartbeat of a newer generation without an error")
     ] = None
 
 

@@ -149,11 +149,18 @@ class VerdictFacts(Record, frozen=True, kw_only=True):
     deleted_by: Annotated[
         dict[str, int],
         meaning(
-            "by what deleted them, how many acknowledged records were deleted: `retention.ms`, `retention.bytes`, "
-            "`retention.ms or retention.bytes`, `DeleteRecords`, `the end of tiered storage`, `compaction`, "
-            "`the deletion of their topic`"
+            "by what deleted them, how many acknowledged records were deleted: the settings of retention with their "
+            "values, such as `retention.ms=1000` or `compact,delete with retention.ms=1000`, "
+            "`DeleteRecords`, `the end of tiered storage`, `compaction`, `the deletion of their topic`"
         ),
     ] = field(default_factory=dict)
+    deleted_records: Annotated[
+        int,
+        meaning(
+            "how many promised records were deleted as permitted and are in no finding, which those are that "
+            "compaction removed"
+        ),
+    ] = 0
     read_back: Annotated[ReadBack | None, meaning("copies of the log that were read to the end")] = None
     returned: Annotated[ByPlace, meaning("by partition, how many deleted offsets are in the log again by design")] = (
         field(default_factory=dict)

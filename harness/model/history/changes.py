@@ -136,6 +136,14 @@ class OtherChange(Change):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerIdBlock(Change):
+    """A block of producer ids for one broker (KIP-730). `next_id` is the first one behind the block."""
+
+    broker: int
+    next_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownChange(Change):
     """A committed record that this harness cannot decode. The history may be wrong from here on."""
 

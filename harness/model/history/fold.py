@@ -26,6 +26,7 @@ from harness.model.history.changes import (
     PartitionChange,
     Problem,
     ProblemKind,
+    ProducerIdBlock,
     ResourceKind,
     TopicChange,
     TopicEvent,
@@ -34,7 +35,8 @@ from harness.model.history.changes import (
 )
 from harness.model.history.committed import Division, divide
 from harness.model.history.history import History
-from harness.model.history.log import Entry, NodeLog, Record, Snapshot, Unreadable, WrongFieldError
+from harness.model.history.log import Entry, NodeLog, Record, Snapshot, Unreadable, Value, WrongFieldError
+from harness.model.history.snapshots import DIRECTORIES, SETTING, State, compare_snapshots
 
 BEGIN: Final = "BeginTransactionRecord"
 END: Final = "EndTransactionRecord"
@@ -68,14 +70,26 @@ _RESOURCES: Final = {
 }
 _SECRETS: Final = ("password", "jaas.config", "keystore.key", "secret", "credential")
 _NS_PER_MS: Final = 1_000_000
+# The fields of a state that do not depend on how it came about.
+_OF_PARTITION: Final = (
+    *("leader", "leader_epoch", "partition_epoch", "isr", "elr", "last_known_elr", "recovering"),
+    *("replicas", "adding", "removing"),
+)
+_OF_BROKER: Final = ("broker_epoch", "incarnation", "fenced", "shutting_down", "rack", "directories", "cordoned")
 
 
-def fold(logs: Sequence[NodeLog], voters: Collection[int] | None = None, high_watermark: int | None = None) -> History:
+def fold(
+    logs: Sequence[NodeLog],
+    voters: Collection[int] | None = None,
+    high_watermark: int | None = None,
+    snapshots_since_ms: int | None = None,
+) -> History:
     """The history that the logs of all nodes show.
 
     voters: the controllers; None = as the newest record of voters in the logs says (KIP-853). A quorum with static
     voters writes no such record, but its leaders name the voters. ValueError if no log names any.
     high_watermark: the last one that the quorum reported, if it is known.
+    snapshots_since_ms: snapshots with a later last record are compared with the log; None = no snapshot is.
     """
     known = set(voters) if voters is not None else voters_of(logs)
     if not known:
@@ -83,6 +97,11 @@ def fold(logs: Sequence[NodeLog], voters: Collection[int] | None = None, high_wa
     division = divide(logs, known, high_watermark)
     builder = _Builder()
     start = _replay(division, builder)
+    compared, differences = (
+        ([], [])
+        if snapshots_since_ms is None
+        else compare_snapshots(logs, division.batches, _Builder, snapshots_since_ms)
+    )
     return History(
         nodes=sorted(log.node for log in logs),
         voters=sorted(known),
@@ -93,6 +112,9 @@ def fold(logs: Sequence[NodeLog], voters: Collection[int] | None = None, high_wa
         written=list(_written(division)),
         dropped=builder.dropped,
         problems=[*_problems(logs, known, division, high_watermark), *builder.problems],
+        snapshots=compared,
+        differences=differences,
+        producer_ids=builder.producer_ids,
     )
 
 
@@ -206,10 +228,13 @@ class _Builder:
         self.changes: list[AnyChange] = []
         self.dropped: list[Dropped] = []
         self.problems: list[Problem] = []
+        self.producer_ids: list[ProducerIdBlock] = []
         self._topics: dict[str, str] = {}  # id -> name
         self._partitions: dict[tuple[str, int], PartitionChange] = {}
         self._brokers: dict[int, BrokerChange] = {}
         self._configs: dict[tuple[ResourceKind, str, str], str | None] = {}
+        self._features: dict[str, int] = {}
+        self._next_producer_id: Value = None
         self._open: list[Entry] | None = None  # the records of a transaction that has no end yet
         self._snapshot: Snapshot | None = None  # the one that is being replayed
         self._handlers: Mapping[str, Callable[[Record], None]] = {
@@ -274,6 +299,7 @@ class _Builder:
         settings = dict(self._configs)
         self._snapshot = snapshot
         self._topics, self._partitions, self._brokers, self._configs = {}, {}, {}, {}
+        self._features, self._next_producer_id = {}, None
         for entry in snapshot.entries:
             self._apply(entry)
         place = Record(snapshot.end_offset - 1, snapshot.epoch, snapshot.time_ms, "", 0, {})
@@ -295,6 +321,29 @@ class _Builder:
             self._apply(entry)
         self._snapshot = None
 
+    def state(self) -> State | None:
+        """Every entity with its value; None while a transaction is open. Values that may be secrets are hidden.
+
+        Without kraft.version, which a cluster may have from its first snapshot only, and without unknown directories.
+        """
+        if self._open is not None:
+            return None
+        found: dict[tuple[str, ...], str] = {("topic", id_): name for id_, name in self._topics.items()}
+        for (topic_id, partition), of in self._partitions.items():
+            for field in _OF_PARTITION:
+                found["partition", topic_id, str(partition), field] = str(getattr(of, field))
+            found["partition", topic_id, str(partition), DIRECTORIES] = ",".join(of.directories)
+        for number, broker in self._brokers.items():
+            for field in _OF_BROKER:
+                found["broker", str(number), field] = str(getattr(broker, field))
+        for (kind, name, key), value in self._configs.items():
+            found[SETTING, kind.value, name, key] = HIDDEN if _is_secret(key) else str(value)
+        levels = {name: level for name, level in self._features.items() if level and name != KRAFT_VERSION}
+        found |= {("feature", name): str(level) for name, level in levels.items()}
+        if self._next_producer_id is not None:
+            found["next producer id",] = str(self._next_producer_id)
+        return found
+
     def _apply(self, entry: Entry) -> None:
         if isinstance(entry, Unreadable):
             self.changes.append(
@@ -308,12 +357,20 @@ class _Builder:
             except (WrongFieldError, KeyError) as wrong:
                 self.problem(ProblemKind.IMPOSSIBLE, entry.offset, f"{entry.kind}: {wrong}")
         elif entry.kind in _OTHERS:
+            if entry.kind == "ProducerIdsRecord":
+                self._block_of_producer_ids(entry)
             self.changes.append(OtherChange(kind=entry.kind, **self._place(entry)))
         elif entry.kind not in _NO_EFFECT:
             why = f"the history has no rule for {entry.kind}"
             self.changes.append(
                 UnknownChange(frame=None, key=None, version=entry.version, why=why, **self._place(entry))
             )
+
+    def _block_of_producer_ids(self, record: Record) -> None:
+        self._next_producer_id = record.fields.get("NextProducerId")
+        if {"BrokerId", "NextProducerId"} <= record.fields.keys():
+            broker, next_id = record.integer("BrokerId"), record.integer("NextProducerId")
+            self.producer_ids.append(ProducerIdBlock(broker=broker, next_id=next_id, **self._place(record)))
 
     def _place(self, entry: Entry) -> _Place:
         if self._snapshot is not None:
@@ -518,6 +575,7 @@ class _Builder:
         self.changes.append(ConfigChange(kind=kind, name=name, key=key, value=shown, **self._place(record)))
 
     def _feature(self, record: Record, feature: str, level: int) -> None:
+        self._features[feature] = level
         self.changes.append(FeatureChange(feature=feature, level=level, **self._place(record)))
 
 

@@ -26,12 +26,14 @@ from harness.model.history.changes import (
     PartitionChange,
     Problem,
     ProblemKind,
+    ProducerIdBlock,
     ResourceKind,
     TopicChange,
     TopicEvent,
     UnknownChange,
     Written,
 )
+from harness.model.history.snapshots import ComparedSnapshot, SnapshotDifference
 
 CLUSTER_DEFAULT: Final = ""  # the name of the `broker` resource that holds for all brokers
 _Row = TypeVar("_Row", bound=Change)
@@ -127,6 +129,9 @@ class History:
         written: Iterable[Written] = (),
         dropped: Iterable[Dropped] = (),
         problems: Iterable[Problem] = (),
+        snapshots: Iterable[ComparedSnapshot] = (),
+        differences: Iterable[SnapshotDifference] = (),
+        producer_ids: Iterable[ProducerIdBlock] = (),
     ) -> None:
         self.nodes: Final = tuple(nodes)
         self.voters: Final = tuple(voters)
@@ -137,6 +142,9 @@ class History:
         self.written: Final = tuple(written)
         self.dropped: Final = tuple(dropped)
         self.problems: Final = tuple(problems)
+        self.snapshots: Final = tuple(snapshots)  # those that were compared with the log
+        self.differences: Final = tuple(differences)  # of these snapshots
+        self.producer_ids: Final = tuple(producer_ids)  # the blocks that the controllers gave to brokers
         self._partitions = _by_key(self.of(PartitionChange), lambda row: (row.topic_id, row.partition))
         self._brokers = _by_key(self.of(BrokerChange), lambda row: row.broker)
         self._configs = _by_key(self.of(ConfigChange), lambda row: (row.kind, row.name))

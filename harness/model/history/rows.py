@@ -25,12 +25,14 @@ from harness.model.history.changes import (
     OtherChange,
     PartitionChange,
     Problem,
+    ProducerIdBlock,
     TopicChange,
     UnknownChange,
     Written,
 )
 from harness.model.history.history import History
 from harness.model.history.log import Value
+from harness.model.history.snapshots import ComparedSnapshot, SnapshotDifference
 
 VERSION: Final = 1  # of the document
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -48,7 +50,7 @@ _TYPES: Final = {kind: name for name, kind in CHANGES.items()}
 _HINTS: Final[Mapping[type, Mapping[str, object]]] = {
     # The definition of `Value` names itself; values are checked by `_value`.
     kind: get_type_hints(kind, localns={"Value": object, "Mapping": Mapping})
-    for kind in (*CHANGES.values(), Written, Dropped, Problem)
+    for kind in (*CHANGES.values(), ProducerIdBlock, Written, Dropped, Problem, ComparedSnapshot, SnapshotDifference)
 }
 # The fields of each class with any content, and what its rows must look like.
 _FREE: Final[Mapping[type, Sequence[str]]] = {
@@ -62,7 +64,8 @@ _FORMS: Final[Mapping[type, type[Struct]]] = {
     )
     for kind, hints in _HINTS.items()
 }
-_Row = TypeVar("_Row", bound=Change | Written | Dropped | Problem)
+_Plain: TypeAlias = Change | Written | Dropped | Problem | ComparedSnapshot | SnapshotDifference
+_Row = TypeVar("_Row", bound=_Plain)
 
 
 class WrongRowError(ValueError):
@@ -82,6 +85,9 @@ def document_of(history: History) -> dict[str, Json]:
         "written": [_row(row) for row in history.written],
         "dropped": [_row(row) for row in history.dropped],
         "problems": [_row(row) for row in history.problems],
+        "snapshots": [_row(row) for row in history.snapshots],
+        "differences": [_row(row) for row in history.differences],
+        "producer_ids": [_row(row) for row in history.producer_ids],
     }
 
 
@@ -100,10 +106,13 @@ def history_of(document: object) -> History:
         written=[_parsed(Written, row) for row in _list(content.get("written"), "written")],
         dropped=[_parsed(Dropped, row) for row in _list(content.get("dropped"), "dropped")],
         problems=[_parsed(Problem, row) for row in _list(content.get("problems"), "problems")],
+        snapshots=[_parsed(ComparedSnapshot, row) for row in _list(content.get("snapshots", []), "snapshots")],
+        differences=[_parsed(SnapshotDifference, row) for row in _list(content.get("differences", []), "differences")],
+        producer_ids=[_parsed(ProducerIdBlock, row) for row in _list(content.get("producer_ids", []), "producer_ids")],
     )
 
 
-def _row(row: Change | Written | Dropped | Problem) -> dict[str, Json]:
+def _row(row: _Plain) -> dict[str, Json]:
     return {field.name: _json(getattr(row, field.name)) for field in dataclasses.fields(row)}
 
 

@@ -22,6 +22,7 @@ from harness.model.scenario.scenario import (
     CLIENTS,
     CLIENTS_OF_READERS,
     JAVA,
+    KNOWN_BUG,
     KRAFT_VERSION,
     LOG_DIRS_MAX,
     NODES_MAX,
@@ -247,6 +248,12 @@ def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:
     _one_of(reader.client, CLIENTS_OF_READERS, where, "client")
     if reader.group is None and (reader.static or reader.protocol != "classic"):
         raise BadInput(f"{where}: static and protocol are settings of a group member; name a group, or leave them out")
+    classic = reader.group is not None and reader.protocol == "classic" and reader.client != JAVA and not reader.reset
+    if reader.assignor != "cooperative-sticky" and not classic:
+        raise BadInput(
+            f'{where}: assignor needs a group with protocol = "classic", a client other than "java", and no reset; '
+            "leave it out"
+        )
     if reader.reset and (reader.group is None or reader.client == JAVA):
         raise BadInput(f'{where}: reset needs a group, and a client other than "java"; leave it out')
     if reader.commits != "after" and reader.group is None:
@@ -289,6 +296,8 @@ def _admin(admin: Admin, shape: ClusterShape, where: str) -> None:
 def _way_in(client: Producer | Reader, shape: ClusterShape, where: str) -> None:
     if client.isolated_client and not shape.isolated_client:
         raise BadInput(f"{where}: isolated_client needs links of its own; set isolated_client = true in [shape]")
+    if client.bootstrap > shape.brokers:
+        raise BadInput(f"{where}: bootstrap = {client.bootstrap}; the brokers are 1 to {shape.brokers}, and 0 is all")
 
 
 def _steps(scenario: Scenario, where: str) -> None:
@@ -391,7 +400,7 @@ def _judged(scenario: Scenario, topics: dict[str, Topic], where: str) -> None:
     if scenario.negative_control is not None:
         _expected(scenario.negative_control.expect, f"{where}: negative control")
     if scenario.regression is not None:
-        _regression(scenario.regression, f"{where}: regression")
+        _regression(scenario.regression, f"{where}: regression", open_bug=KNOWN_BUG in scenario.tags)
     if scenario.matrix is not None:
         _matrix(scenario, scenario.matrix, topics, f"{where}: matrix")
 
@@ -415,11 +424,12 @@ def _matrix(scenario: Scenario, matrix: Matrix, topics: dict[str, Topic], where:
         raise BadInput(f"{where}: fault: no step {matrix.fault!r}{nearest(matrix.fault, steps)}")
 
 
-def _regression(known: Regression, where: str) -> None:
+def _regression(known: Regression, where: str, *, open_bug: bool) -> None:
     _expected(known.expect, where)
     for key, versions in (("bad", known.bad), ("fixed", known.fixed)):
-        if not versions:
-            raise BadInput(f'{where}: {key} is empty; name a release, as {key} = ["3.9.0"]')
+        if not versions and not (key == "fixed" and open_bug):
+            unless = f'; for a bug that no release has fixed, add the tag "{KNOWN_BUG}"' if key == "fixed" else ""
+            raise BadInput(f'{where}: {key} is empty; name a release, as {key} = ["3.9.0"]{unless}')
         for version in versions:
             if not VERSION.fullmatch(version):
                 raise BadInput(f"{where}: {key}: {version!r} is no version of Kafka; give one such as 3.9.0")

@@ -39,6 +39,7 @@ RETRIES_MAX: Final = 2**31 - 1
 IN_FLIGHT_DEFAULT: Final = 5
 VALUE_BYTES_MAX = 1_000_000
 PARTITIONS_MAX = 1000  # of a topic
+KNOWN_BUG = "known-bug"  # a tag: the bug is open in every release, so that each must FAIL
 SETS = ("smoke", "gate", "nightly")  # tags that follow from other fields, and that no file may have
 
 
@@ -128,7 +129,7 @@ class Producer:
     keyed: bool = False
     partitioner: str = ""  # the client's partitioner, which chooses a key's partition; "" = the harness chooses
     headers: bool = False  # each record has some, which readers compare with its value
-    backdated_s: Annotated[int, Range(0, MANY)] = 0  # its records' timestamps are that long before the send
+    backdated_s: Annotated[int, Range(0, MANY)] = 0  # timestamps lie that long before the send, or up to 0.2 s longer
     value_bytes: Annotated[int, Range(1, VALUE_BYTES_MAX)] = 200
     sizes: tuple[int, ...] = ()  # sizes of values, equally often; replaces value_bytes
     tombstones: Share = 0.0  # share of records with a null value, which deletes their key; keyed records only
@@ -140,6 +141,7 @@ class Producer:
     isolated_client: bool = (
         False  # uses the links of the shape's isolated_client, the party "isolated_client" of a link
     )
+    bootstrap: Annotated[int, Range(0, NODES_MAX)] = 0  # the only broker that the client knows at first; 0 = all
     processes: Processing | None = None
     when: str = "always"  # "always": it runs all the time; "steps": only when a step asks; "input": it processes
 
@@ -169,8 +171,12 @@ class Reader:
     topics: tuple[str, ...]
     isolation: str = "read_committed"
     isolated_client: bool = False  # as for producers
+    bootstrap: Annotated[int, Range(0, NODES_MAX)] = 0  # as for producers
     group: str | None = None  # set = subscribes and commits; None = assigned, from the start
     protocol: GroupProtocol = "classic"  # of a group: "consumer" is KIP-848, "share" is KIP-932
+    # Of a classic group of librdkafka: what its leader shares partitions out by. "range" gives all of them anew at each
+    # rebalance, and puts no data of its own into assignments: a coordinator refuses to migrate a group with such data.
+    assignor: Literal["cooperative-sticky", "range"] = "cooperative-sticky"
     static: bool = False  # of a group: a member that returns keeps its partitions (KIP-345)
     client: str = CLIENTS[0]
     # For a group: where its client begins without an offset (auto.offset.reset); "" = from the start.
@@ -273,7 +279,7 @@ class NegativeControl:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Regression:
     """A known bug that the scenario provokes: releases with the bug, releases with the fix, and the kinds of findings
-    that the bad ones must have."""
+    that the bad ones must have. fixed: none while the bug is open, in a scenario with the tag KNOWN_BUG."""
 
     issue: str  # "KAFKA-17062"
     bad: tuple[str, ...]

@@ -9,6 +9,7 @@ from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Producer, Scenario, Topic
 
 REMOTE: Final = "remote.storage.enable"
+COPY_DISABLED: Final = "remote.log.copy.disable"  # KIP-950
 SEGMENT_BYTES: Final = "segment.bytes"
 DELETE_OBJECTS: Final = "delete_objects"  # the kind of step that deletes objects of the tier, past the brokers
 LOCAL_RETENTION: Final = ("local.retention.bytes", "local.retention.ms")

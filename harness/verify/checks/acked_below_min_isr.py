@@ -15,6 +15,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.clock import CLOCKS_MS
 from harness.model.contract.contract import MIN_INSYNC
 from harness.model.facts import MEANINGS
 from harness.model.finding import Kind
@@ -25,7 +26,6 @@ from harness.model.schemas import Columns
 from harness.model.version import numbers_of
 from harness.verify.engine.case import Case
 from harness.verify.engine.elections import Clocks
-from harness.verify.engine.fingerprints import CLOCKS_MS
 from harness.verify.engine.kept import kept, narrowed
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import Only, found

@@ -17,7 +17,7 @@ from harness.model.outcome import LIBRDKAFKA, Outcome
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.kept import kept, narrowed
 from harness.verify.engine.prepared import at_place, is_client, is_own_client
-from harness.verify.engine.rows import AckedTwice, found, union
+from harness.verify.engine.rows import AckedTwice, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD
 from harness.verify.promise import Check
 
@@ -34,12 +34,14 @@ def acked_twice(drill: Drill) -> DataFrame:
     """Acknowledged records that the drain does not return, at an offset with another acknowledged record: one that the
     drain returns there, or one that was acknowledged later."""
     streams = drill.given.streams.where("acks = 'all'")
-    strong = streams.select(BUNDLE, "stream", is_own_client().alias("own"), is_client(LIBRDKAFKA).alias("librdkafka"))
-    acked = drill.sent.where(_ACKED).where(drill.given.complete).select(*_ACK)
-    missing = acked.join(drill.read.select(*_SENT), _SENT, "left_anti")
-    missing = kept(missing.join(F.broadcast(strong), [BUNDLE, "stream"]))
-    others = _of_several(drill, missing, strong)
-    others = others.join(_shown(drill, others), [*_SENT, "offset"], "left")
+    strong = F.broadcast(
+        streams.select(BUNDLE, "stream", is_own_client().alias("own"), is_client(LIBRDKAFKA).alias("librdkafka"))
+    )
+    several = _of_several(drill)
+    known = several.join(strong, [BUNDLE, "stream"])
+    missing = known.where("here").drop("here").join(drill.read.select(*_SENT), _SENT, "left_anti")
+    others = known.drop("here").distinct()
+    others = others.join(_shown(drill, several), [*_SENT, "offset"], "left")
     renamed = {name: f"other_{name}" for name in ("stream", "seq", "returned_ns", "own", "librdkafka")}
     pairs = missing.join(others.withColumnsRenamed(renamed), _AT)
     different = (F.col("stream") != F.col("other_stream")) | (F.col("seq") != F.col("other_seq"))
@@ -61,22 +63,24 @@ def acked_twice(drill: Drill) -> DataFrame:
     return found(rows, Kind.CONFLICTING, reason, other="acked")
 
 
-def _of_several(drill: Drill, missing: DataFrame, strong: DataFrame) -> DataFrame:
-    """The records of `strong` streams that were acknowledged at the offset of a missing one, where there are several.
+def _of_several(drill: Drill) -> DataFrame:
+    """The records at offsets at which several were acknowledged. `here`: from a bucket with a difference, so it may be
+    missing. The others are from the whole ledger, which has the records of these buckets, too.
 
-    A record that the drain returns may be in a bucket without a difference, so the ledger is searched for it; but not
-    below the log start, where the drain returns nothing.
+    Retention deletes whole buckets, and nearly all of their records have an offset of their own. So the offsets of
+    several records are found first, by one number for each.
     """
-    in_log = kept(at_place(missing, drill.given.places).where("log_start IS NULL OR offset >= log_start").select(*_AT))
-    elsewhere = narrowed(drill.given.ledger, in_log, "partition", "offset")
-    near = union(
-        [
-            sent.where(_ACKED).select(*_ACK).join(wanted.select(*_AT).distinct(), _AT, "left_semi")
-            for sent, wanted in ((drill.sent, missing), (elsewhere, in_log))
-        ]
-    )
-    near = kept(near.distinct().join(F.broadcast(strong), [BUNDLE, "stream"]))
-    return kept(near.join(near.groupBy(*_AT).count().where("count > 1").select(*_AT), _AT, "left_semi"))
+    sent = drill.sent.where(_ACKED).where(drill.given.complete).select(*_ACK)
+    # The ledger is searched for a record that the drain returns; but not below the log start, where it returns nothing.
+    in_log = at_place(sent, drill.given.places).where("log_start IS NULL OR offset >= log_start")
+    in_log = kept(in_log.join(drill.read.select(*_SENT), _SENT, "left_anti").select(*_AT))
+    elsewhere = narrowed(drill.given.ledger, in_log, "partition", "offset").where(_ACKED).select(*_ACK)
+    elsewhere = elsewhere.join(in_log.distinct(), _AT, "left_semi")
+    near = sent.withColumn("here", F.lit(True)).unionByName(elsewhere.withColumn("here", F.lit(False)))
+    near = near.withColumns({"at": F.xxhash64(*_AT), "record": F.xxhash64("stream", "seq")})
+    at = near.groupBy("at").agg(F.min("record").alias("least"), F.max("record").alias("most"))
+    several = F.broadcast(kept(at.where("least <> most").select("at")))
+    return kept(near.join(several, "at", "left_semi").drop("at", "record"))
 
 
 def _shown(drill: Drill, acked: DataFrame) -> DataFrame:

@@ -114,8 +114,7 @@ def _of_load(known: Known, rows: Written) -> Iterator[str]:
     acked = known.counts.totals.acked - rows.figures.get(_SENTINELS, 0)
     if load.get("acked") != acked:
         yield f"the load counted {load.get('acked')} acknowledged records, and the ledger has {acked} of its producers"
-    counted = load.get("transactions")
-    counted = counted if isinstance(counted, Mapping) else {}
+    counted = known.case.counted_by_load("transactions")
     # Kafka Streams ends its transactions itself, and the load does not count them.
     of_streams = {p.name for p in known.case.scenario.producers or () if p.client == STREAMS}
     for name in sorted({*counted, *known.counts.ends} - of_streams):
@@ -125,8 +124,7 @@ def _of_load(known: Known, rows: Written) -> Iterator[str]:
             if mine != theirs:
                 text = f"the load counted {theirs} transactions of producer {name} that are {outcome.value}"
                 yield f"{text}, and transactions has {mine}"
-    operations = load.get("operations")
-    by_admin = operations.values() if isinstance(operations, Mapping) else ()
+    by_admin = known.case.counted_by_load("operations").values()
     done = sum(sum(of.values()) for of in by_admin if isinstance(of, Mapping))
     if done != rows.figures.get(_OPERATIONS, 0):
         yield f"the load counted {done} operations of admins, and admin_ops has {rows.figures.get(_OPERATIONS, 0)}"

@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.model.clock import CLOCKS_MS
 from harness.model.contract.contract import COMPRESSION_TYPE
 from harness.model.contract.kafka_defaults import PRODUCER_CODEC
 from harness.model.facts import FactKind
@@ -15,7 +16,7 @@ from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.case import Case
-from harness.verify.engine.fingerprints import CLOCKS_MS, ill_timed
+from harness.verify.engine.fingerprints import ill_timed
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import Reason, found

@@ -1,8 +1,10 @@
 """epoch_lookup: a leader that was asked where a leader epoch ended names another offset than its log has, or none.
 
 Followers truncate by these answers, consumers detect truncation with them, and remote segments are found by the same
-lineage. Every record that the read after healing returned carries the epoch of its batch. Topics are not judged if
-retention, compaction or DeleteRecords may have removed records of them.
+lineage. Every record that the read after healing returned carries the epoch of its batch. Where retention or
+DeleteRecords may have removed records, only those at or above the log start count: a leader forgets the epochs below
+it, and answers with its log start for them. A replica that was built from a compacted copy never had the epochs whose
+records had been removed by then, so its answers are compared with its own copy only.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import Reason, found
 from harness.verify.engine.tables import BUNDLE, PLACE, is_drain
 from harness.verify.excuses.retention import topics_that_keep_all
+from harness.verify.excuses.shortened import shortened_places
 from harness.verify.promise import Check, Introduced, span
 
 
@@ -27,26 +30,28 @@ class Answer(Reason):
     SHORT = "short", "The epoch ends before its last record."
     BEYOND = "beyond", "An earlier epoch ends after the first record of a later one."
     OLDER = "older", "The leader names an older epoch than its log has."
-    NONE = "none", "The leader names no epoch, and its log has one."
+    NONE = "no epoch", "The leader names no epoch, and its log has one."
 
 
 def epoch_lookup(given: Prepared) -> DataFrame:
     """One record of each epoch that an answer gets wrong: the last of an epoch that ends too early, the first of one
     that starts too late."""
-    asked = given.epoch_ends.where("error IS NULL").join(topics_that_keep_all(given), [BUNDLE, "topic"], "left_semi")
-    asked = asked.select(*PLACE, "epoch", "reported_epoch", "end_offset")
+    asked = _asked(given)
     there = given.observations.where(is_drain() & (F.col("isolation") == UNCOMMITTED))
     by_epoch = there.where("leader_epoch >= 0").groupBy(*PLACE, F.col("leader_epoch").alias("of_epoch"))
     has = by_epoch.agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
     has = has.withColumn("newest", F.max("of_epoch").over(Window.partitionBy(*PLACE)))
-    judged = has.join(F.broadcast(asked), PLACE)
+    judged = has.join(F.broadcast(asked), PLACE).where(F.col("last") >= F.col("from"))
+    # All offsets between two records of an epoch are of that epoch.
+    judged = judged.withColumn("first", F.greatest("first", "from"))
     asked_for = F.col("of_epoch") <= F.col("epoch")
+    later = (F.col("of_epoch") > F.col("reported_epoch")) & F.col("own_copy")
     # A leader knows nothing about an epoch that is newer than all epochs of its log.
     reason = (
         F.when(F.col("reported_epoch").isNull(), F.when(asked_for & (F.col("epoch") <= F.col("newest")), Answer.NONE))
         .when((F.col("of_epoch") <= F.col("reported_epoch")) & (F.col("last") >= F.col("end_offset")), Answer.SHORT)
-        .when((F.col("of_epoch") > F.col("reported_epoch")) & asked_for, Answer.OLDER)
-        .when((F.col("of_epoch") > F.col("reported_epoch")) & (F.col("first") < F.col("end_offset")), Answer.BEYOND)
+        .when(later & asked_for, Answer.OLDER)
+        .when(later & (F.col("first") < F.col("end_offset")), Answer.BEYOND)
     )
     rows = judged.withColumn("reason", reason).where("reason IS NOT NULL")
     rows = rows.withColumn("offset", F.when(F.col("reason") == Answer.SHORT, F.col("last")).otherwise(F.col("first")))
@@ -54,6 +59,17 @@ def epoch_lookup(given: Prepared) -> DataFrame:
     rows = rows.withColumn("other", other)
     once = rows.groupBy(*PLACE, "offset", "reason").agg(F.min("other").alias("other"))
     return found(once, Kind.EPOCH_LOOKUP, F.col("reason"), reader=F.lit("leader"))
+
+
+def _asked(given: Prepared) -> DataFrame:
+    """Answers with `from`, the offset from which they must be right, and `own_copy` (see `shortened_places`)."""
+    answers = given.epoch_ends.where("error IS NULL").select(*PLACE, "epoch", "reported_epoch", "end_offset")
+    whole = answers.join(topics_that_keep_all(given), [BUNDLE, "topic"], "left_semi")
+    asked = whole.withColumns({"from": F.lit(0).cast("bigint"), "own_copy": F.lit(True)})
+    shortened = shortened_places(given)
+    if shortened is None:
+        return asked
+    return asked.unionByName(answers.join(shortened.select(*PLACE, "from", "own_copy"), PLACE))
 
 
 CHECK: Final = Check(
@@ -85,7 +101,9 @@ CHECK: Final = Check(
         "epoch_lookup_short",
         "epoch_lookup_beyond",
         "epoch_lookup_finds_none",
-        "near_epoch_lookup_below_retention",
+        "epoch_lookup_short_above_retention",
+        "epoch_lookup_finds_none_above_retention",
+        "near_epoch_lookup_newer_than_the_log",
         "epoch_lookups_without_answer",
     ),
 )

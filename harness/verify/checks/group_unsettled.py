@@ -18,15 +18,32 @@ from harness.verify.sentences import promise
 def _after_healing(known: Known) -> Addition:
     """Nothing for a run that ended early, or in which no coordinator was asked."""
     case, waited = known.case, known.case.run.groups_at_rest
-    if not case.complete or waited is None or waited.ok is True:
+    if waited is None:
         return Addition()
+    twice = [_twice(case, look) for look in waited.assigned_twice if look.by_coordinator]
+    if not case.complete or waited.ok is True:
+        return Addition(findings=twice)
     if not case.nodes_were_up:
         text = f"it is unknown whether every group came to rest, because a node was not running: {waited.last_seen}"
-        return Addition(doubts=[Doubt(DoubtName.UNATTRIBUTED, text)])
-    waited_s = waited.waited_s or 0
+        return Addition(findings=twice, doubts=[Doubt(DoubtName.UNATTRIBUTED, text)])
+    waited_s, named = waited.waited_s or 0, {look.group for look in waited.assigned_twice if look.by_coordinator}
+    unsettled = [look for look in waited.unsettled if not look.assigned and look.group not in named]
     return Addition(
-        findings=[_finding(case, look, waited_s) for look in waited.unsettled if not look.assigned],
+        findings=[*twice, *(_finding(case, look, waited_s) for look in unsettled)],
         doubts=[_doubt(look, waited_s) for look in waited.unsettled if look.assigned],
+    )
+
+
+def _twice(case: Case, look: GroupLook) -> Finding:
+    """One answer of a coordinator that computes the assignment: it gives away no partition that a member still has."""
+    return Finding(
+        kind=Kind.GROUP_UNSETTLED,
+        count=look.assigned_twice,
+        detail=(
+            f"the coordinator of group {look.group}, which was {look.state}, reported {look.assigned_twice} partitions "
+            "as assigned to several members at once, and it assigns them itself"
+        ),
+        contract=promise(Kind.GROUP_UNSETTLED, None, None, case.contract),
     )
 
 
@@ -71,5 +88,7 @@ CHECK: Final = Check(
         "near_group_unsettled_for_a_while",
         "near_group_unsettled_with_a_node_down",
         "doubt_group_unsettled_for_its_members",
+        "group_unsettled_assigned_twice",
+        "near_group_unsettled_assigned_twice_by_a_member",
     ),
 )

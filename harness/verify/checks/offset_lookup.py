@@ -1,32 +1,49 @@
 """offset_lookup: a leader that was asked for the first record of a time or later names another record, or none.
 
 Compared with what the read after healing returned. A leader may name a control record, which no reader receives and
-which has a timestamp, too. Topics are not judged if retention, compaction or DeleteRecords may have removed
-records of them.
+which has a timestamp, too. Where retention or DeleteRecords may have removed records, a leader must still find those at
+or above the log start. It searches only the first segment with a time that is not older; if that time is of a record
+below the log start, it finds nothing there, and answers that there is none. So it may find none for times up to the
+latest one below the log start.
+
+On a compacted topic a leader must name a record at or before the first one that must stay for ever. It finds none for
+times up to `EMPTIED`, which is a note.
+
+A leader is also asked for the start of the log, and for the first of the records with the latest time. For that one it
+looks at its own disk only, so that nothing is expected of it on topics in the remote tier.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Kind
+from harness.model.schemas import EARLIEST, MAX_TIMESTAMP
 from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import UNCOMMITTED, Place
+from harness.verify.engine.kept import kept
 from harness.verify.engine.known import Known
 from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.rows import Reason, found, union
-from harness.verify.engine.tables import BUNDLE, PLACE, is_drain
+from harness.verify.engine.rows import LOOKUP_HIDDEN, Reason, found, union
+from harness.verify.engine.tables import BUNDLE, PLACE, UNBOUNDED, is_drain
+from harness.verify.excuses.compaction.must_stay import must_stay
 from harness.verify.excuses.retention import topics_that_keep_all
+from harness.verify.excuses.shortened import shortened_places
 from harness.verify.excuses.tier_objects_deleted import answerable
 from harness.verify.promise import Check, Introduced, span
 
 _ASKED = [*PLACE, "time_ms"]
+# The time until which a leader of any release finds no record of a compacted topic, although there are some: the latest
+# time that compaction has left without its records. It keeps the time of an emptied batch in the batch's header. For a
+# segment without a batch, LogSegment.largestTimestamp returns when its file was modified. The leader searches the
+# first segment whose latest time is not older than requested, and no other one.
+EMPTIED: Final = "emptied_ms"
 Failed = dict[Place, tuple[int, str]]  # how many requests failed, and an error
 
 
@@ -37,48 +54,127 @@ class Named(Reason):
     NONE = "none", "The leader names none, and its log has one."
     EARLY = "early", "It is older than the requested time."
     TIME = "time", "It has another timestamp than the leader names."
+    HIDDEN = "hidden", "The leader names none, because it looks into a segment that compaction has emptied."
+    START = "start", "The leader names a later start of the log."
+    LATEST = "latest", "It is the first of the latest time, and the leader names another."
+    NO_LATEST = "no_latest", "It is the first of the latest time, and the leader names none."
 
 
 def offset_lookup(given: Prepared) -> DataFrame:
     """The record that the leader should have named or, where the named one is older than requested, that record."""
-    lookups = given.lookups.where("error IS NULL").join(topics_that_keep_all(given), [BUNDLE, "topic"], "left_semi")
-    lookups = lookups.select(*_ASKED, F.col("offset").alias("named"), F.col("timestamp_ms").alias("named_ms"))
+    lookups = _asked(given)
     there = given.observations.where(is_drain() & (F.col("isolation") == UNCOMMITTED))
     there = there.select(*PLACE, "offset", F.col("timestamp_ms").alias("at_ms"))
-    judged = lookups.join(_first_since(lookups, there), _ASKED, "left").join(
+    judged = lookups.join(_first_since(lookups, there, must_stay(given)), _ASKED, "left").join(
         there.select(*PLACE, F.col("offset").alias("named"), F.col("at_ms").alias("has_ms")).join(
             F.broadcast(lookups.select(*PLACE, "named").distinct()), [*PLACE, "named"], "left_semi"
         ),
         [*PLACE, "named"],
         "left",
     )
-    reason = (
-        F.when(F.col("named").isNull() & F.col("first").isNotNull(), Named.NONE)
-        .when(F.col("named") > F.col("first.offset"), Named.LATE)
-        .when(F.col("has_ms") < F.col("time_ms"), Named.EARLY)
-        .when(F.col("has_ms") != F.col("named_ms"), Named.TIME)
-    )
-    rows = judged.withColumn("reason", reason).where("reason IS NOT NULL")
-    rows = rows.withColumn(
-        "offset",
-        F.when(F.col("reason").isin(Named.NONE, Named.LATE), F.col("first.offset")).otherwise(F.col("named")),
-    )
-    other = F.when(F.col("reason") == Named.LATE, F.col("named")).when(F.col("reason") == Named.EARLY, F.col("time_ms"))
+    rows = judged.withColumn("reason", _reason()).where("reason IS NOT NULL")
+    # Where the leader should have named another record, that one; otherwise the one that it named.
+    by_rank = F.when(F.col("reason").isin(Named.LATEST, Named.NO_LATEST), F.col("latest.offset"))
+    by_rank = by_rank.when(F.col("reason").isin(Named.NONE, Named.LATE, Named.START), F.col("first.offset"))
+    rows = rows.withColumn("offset", F.coalesce(by_rank, F.col("named")))
+    other = F.when(F.col("reason").isin(Named.LATE, Named.START, Named.LATEST), F.col("named"))
+    other = other.when(F.col("reason") == Named.EARLY, F.col("time_ms"))
     other = F.coalesce(other, F.col("named_ms"))
-    return found(_once(rows.withColumn("other", other)), Kind.OFFSET_LOOKUP, F.col("reason"), reader=F.lit("leader"))
+    rows = _once(rows.withColumn("other", other))
+    kind = F.when(F.col("reason") == Named.HIDDEN, F.lit(LOOKUP_HIDDEN)).otherwise(F.lit(Kind.OFFSET_LOOKUP.value))
+    return found(rows, kind, F.col("reason"), reader=F.lit("leader"))
 
 
-def _first_since(lookups: DataFrame, there: DataFrame) -> DataFrame:
-    """The first record of each requested time or later. A record counts once, for the latest of the times that it
-    answers; otherwise each record would be a row for each of 26 times."""
-    asked = lookups.groupBy(*PLACE).agg(F.sort_array(F.collect_set("time_ms")).alias("times"))
+def _reason() -> Column:
+    """The defect of an answer, from the columns that `offset_lookup` joins."""
+    named, latest = F.col("named"), F.col("latest")
+    has_another_time = F.col("has_ms") != F.col("named_ms")
+    of_start = F.when(named > F.col("first.offset"), Named.START)
+    before = (F.col("named_ms") == latest["at_ms"]) & (named > latest["offset"])
+    of_latest = (
+        F.when(named.isNull() & F.col("twice") & (latest["at_ms"] > F.greatest("past_ms", EMPTIED)), Named.NO_LATEST)
+        .when(F.col("finds") & ((F.col("named_ms") < latest["at_ms"]) | before), Named.LATEST)
+        .when(has_another_time, Named.TIME)
+    )
+    finds_none = named.isNull() & F.col("first").isNotNull() & (F.col("time_ms") > F.col("past_ms"))
+    of_time = (
+        F.when(finds_none & (F.col("time_ms") <= F.col(EMPTIED)), Named.HIDDEN)
+        .when(finds_none & F.col("twice"), Named.NONE)
+        .when((named > F.col("first.offset")) & F.col("finds"), Named.LATE)
+        .when(F.col("has_ms") < F.col("time_ms"), Named.EARLY)
+        .when(has_another_time, Named.TIME)
+    )
+    asked_for = F.col("time_ms")
+    reason = F.when(asked_for == EARLIEST, of_start).when(asked_for == MAX_TIMESTAMP, of_latest)
+    return reason.when(asked_for >= 0, of_time)
+
+
+def _asked(given: Prepared) -> DataFrame:
+    """Answers with `from`: records at or above it are there; `finds`: whether a leader names none that is later than
+    the first of them; `past_ms`: for a later time than this one it must name one; EMPTIED; `compacted`; and `twice`:
+    whether two questions had an answer without a record, if that is necessary (see `_with_past`)."""
+    lookups = given.lookups.where("error IS NULL")
+    lookups = lookups.select(*_ASKED, F.col("offset").alias("named"), F.col("timestamp_ms").alias("named_ms"))
+    asked = lookups.join(topics_that_keep_all(given), [BUNDLE, "topic"])
+    # The latest record is looked for on the leader's disk only.
+    finds = (F.col("time_ms") != MAX_TIMESTAMP) | ~F.col("tiered")
+    past_ms = F.when(finds, F.lit(-UNBOUNDED)).otherwise(F.lit(UNBOUNDED))
+    asked = asked.withColumns({"from": F.lit(0).cast("bigint"), "finds": finds, "past_ms": past_ms})
+    asked = asked.withColumns({EMPTIED: F.lit(-UNBOUNDED), "compacted": F.lit(False), "twice": F.lit(True)})
+    asked = asked.drop("tiered")
+    shortened = shortened_places(given)
+    if shortened is None:
+        return asked
+    short = lookups.join(F.broadcast(kept(_with_past(shortened, given))), PLACE)
+    without = F.sum(F.col("named").isNull().cast("int")).over(Window.partitionBy(*_ASKED))
+    return asked.unionByName(short.withColumn("twice", ~F.col("compacted") | (without > 1)))
+
+
+def _with_past(shortened: DataFrame, given: Prepared) -> DataFrame:
+    """Places with `past_ms`, the latest time below `from` in a segment that is still there, on any disk, and EMPTIED.
+    `past_ms` is beyond all times if the leader's disk was not read.
+
+    Disks are read after the questions. A cleaner may meanwhile remove what it had emptied before, so that a leader is
+    asked twice, before and after the disks are read.
+    """
+    places = shortened.where("finds_any").select(*PLACE, "from", "leader", "empty_ms")
+    batches = given.batches.join(places, PLACE)
+    of_leader = F.col("broker") == F.col("leader")
+    below = F.max(F.when(F.col("base_offset") < F.col("from"), F.col("max_timestamp_ms")))
+    emptied = F.max(F.when(of_leader & (F.col("count") == 0), F.col("max_timestamp_ms")))
+    by_place = batches.groupBy(*PLACE).agg(
+        below.alias("below_ms"), emptied.alias("emptied_ms"), F.max(of_leader).alias("was_read")
+    )
+    places = shortened.join(by_place, PLACE, "left")
+    past_ms = F.when(F.col("was_read"), F.coalesce("below_ms", F.lit(-UNBOUNDED))).otherwise(F.lit(UNBOUNDED))
+    empty_ms = F.coalesce(F.greatest("emptied_ms", "empty_ms"), F.lit(-UNBOUNDED))
+    return places.select(*PLACE, "from", "finds", "compacted", past_ms.alias("past_ms"), empty_ms.alias(EMPTIED))
+
+
+def _first_since(lookups: DataFrame, there: DataFrame, staying: DataFrame | None) -> DataFrame:
+    """The first record of each requested time or later, and the first of the `latest` time of these. `staying`: those
+    of compacted topics that count."""
+    if staying is None:
+        return _firsts(lookups, there)
+    firsts = [_firsts(lookups.where("NOT compacted"), there), _firsts(lookups.where("compacted"), staying)]
+    return union(firsts)
+
+
+def _firsts(lookups: DataFrame, there: DataFrame) -> DataFrame:
+    """A record counts once, for the latest of the times that it answers; otherwise each record would be a row for each
+    of 26 times."""
+    asked = lookups.groupBy(*PLACE, "from").agg(F.sort_array(F.collect_set("time_ms")).alias("times"))
     answers = F.size(F.filter("times", lambda time_ms: time_ms <= F.col("at_ms")))
     # Many records have one timestamp; which times it answers is then computed once for all of them.
     by_time = there.groupBy(*PLACE, "at_ms").agg(F.min("offset").alias("offset"))
-    by_rank = by_time.join(F.broadcast(asked), PLACE).groupBy(*PLACE, answers.alias("answers"))
-    firsts = by_rank.agg(F.min(F.struct("offset", "at_ms")).alias("first"))
+    # Of records with one timestamp, some of which are below the log start, none is expected.
+    by_time = by_time.join(F.broadcast(asked), PLACE).where(F.col("offset") >= F.col("from"))
+    by_rank = by_time.groupBy(*PLACE, answers.alias("answers"))
+    latest = F.struct((-F.col("at_ms")).alias("older"), "offset", "at_ms")
+    firsts = by_rank.agg(F.min(F.struct("offset", "at_ms")).alias("first"), F.min(latest).alias("latest"))
     ranked = asked.select(*PLACE, F.posexplode("times").alias("before", "time_ms"))
-    return ranked.join(firsts, PLACE).where("answers > before").groupBy(*_ASKED).agg(F.min("first").alias("first"))
+    found_by = ranked.join(firsts, PLACE).where("answers > before").groupBy(*_ASKED)
+    return found_by.agg(F.min("first").alias("first"), F.min("latest").alias("latest"))
 
 
 def _once(rows: DataFrame) -> DataFrame:
@@ -111,7 +207,7 @@ def _not_answered(known: Known) -> Addition:
 
 UNANSWERED: Final[OnDriver[Failed]] = OnDriver(name="lookups", read=unanswered, none=dict)
 CHECK: Final = Check(
-    promise="A leader finds the first record of a time or later.",
+    promise="A leader finds the first record of a time or later, the start of the log, and the latest record.",
     kinds={
         Kind.OFFSET_LOOKUP: Introduced(
             promise=(
@@ -132,7 +228,17 @@ CHECK: Final = Check(
         (Kind.OFFSET_LOOKUP, Named.TIME): lambda run: (
             f"the leader answered with it and with another timestamp than it has, {span(run, 'timestamp')} ms"
         ),
+        (Kind.OFFSET_LOOKUP, Named.START): lambda run: (
+            f"it is in the log, and the leader answered that the log starts after it, at {span(run, 'offset')}"
+        ),
+        (Kind.OFFSET_LOOKUP, Named.LATEST): lambda run: (
+            f"it is the first record with the latest timestamp, and the leader answered {span(run, 'offset')}"
+        ),
+        (Kind.OFFSET_LOOKUP, Named.NO_LATEST): (
+            "it is the first record with the latest timestamp, and the leader answered that there is none"
+        ),
     },
+    no_findings=frozenset({Named.HIDDEN}),
     queries={"offset_lookup": offset_lookup},
     on_driver=(UNANSWERED,),
     adds=_not_answered,
@@ -143,7 +249,21 @@ CHECK: Final = Check(
         "offset_lookup_early",
         "offset_lookup_with_another_time",
         "near_offset_lookup_of_a_marker",
+        "offset_lookup_late_above_retention",
+        "offset_lookup_finds_none_above_retention",
+        "offset_lookup_of_a_later_start",
+        "offset_lookup_of_an_older_latest",
+        "offset_lookup_of_another_than_the_latest",
+        "offset_lookup_finds_no_latest",
+        "near_offset_lookup_of_a_latest_marker",
+        "offset_lookup_beside_a_segment",
         "near_offset_lookup_below_retention",
+        "near_offset_lookup_after_a_later_time_below_retention",
+        "offset_lookup_passes_what_compaction_keeps",
+        "near_offset_lookup_passes_what_compaction_may_remove",
+        "offset_lookup_finds_nothing_of_a_compacted_topic",
+        "near_offset_lookup_in_an_emptied_segment",
+        "offset_lookup_past_an_emptied_segment",
         "lookups_without_answer",
     ),
 )

@@ -18,6 +18,7 @@ from harness.model.documents.steps import Step
 from harness.model.errors import BadEvidence
 from harness.model.history.history import History
 from harness.model.pending import Pending
+from harness.model.sample import Sample
 
 COMMITTED: Final = "read_committed"
 UNCOMMITTED: Final = "read_uncommitted"
@@ -33,7 +34,7 @@ Place = tuple[str, str, int]  # topic, topic id, partition
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
     """The documents of one bundle. `complete`: the run finished, so that missing records count. history: of the
-    cluster; None if the bundle has none."""
+    cluster; None if the bundle has none. samples: reads the samples of replicas' offsets, in no order."""
 
     name: str
     complete: bool
@@ -44,6 +45,7 @@ class Case:
     cluster: ClusterReports
     reads: Sequence[Read]
     history: History | None = None
+    samples: Callable[[], Sequence[Sample]] = tuple
     _results: dict[Callable[[Case], object], object] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
@@ -81,6 +83,12 @@ class Case:
         """Topics that a transactional producer of the scenario writes to."""
         producers = self.scenario.producers or ()
         return {topic for p in producers if p.transactions is not None for topic in p.topics}
+
+    def counted_by_load(self, figure: str) -> Mapping[str, object]:
+        """A figure of the load that has parts, as run.json has it: "transactions" by producer, "operations" by
+        admin. Empty without it."""
+        counted = self.run.load.get(figure) if isinstance(self.run.load, Mapping) else None
+        return counted if isinstance(counted, Mapping) else {}
 
     def events(self, kind: type[_Event]) -> list[tuple[_Event, Step]]:
         """Events of one kind, each with the step in which it happened."""
@@ -126,6 +134,7 @@ def case_of(bundle: Bundle) -> Case:
             cluster=documents.cluster,
             reads=documents.reads,
             history=bundle.history,
+            samples=bundle.samples,
         )
         places_of(case)
         _check_readers(bundle, case.reads)

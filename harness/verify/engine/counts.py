@@ -23,11 +23,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
     """How many records of one place were sent, by what became of them; before, during and after: those acknowledged
-    then. offset_after: the lowest offset of the latter."""
+    then. offset_after: the lowest offset of the latter. of_deleted_topic: those that would be promised if their topic
+    had not been deleted."""
 
     attempted: int
     acked: int
     promised: int
+    of_deleted_topic: int
     refused: int
     unknown: int
     before: int
@@ -153,7 +155,7 @@ def _count_commits(given: Prepared, out: list[Counts]) -> None:
 
 
 def _sent(given: Prepared) -> DataFrame:
-    figures = ("attempted", "acked", "promised", "refused", "unknown", *WINDOWS)
+    figures = ("attempted", "acked", "promised", "of_deleted_topic", "refused", "unknown", *WINDOWS)
     return given.sent.groupBy(*PLACE).agg(
         *[F.sum(figure).alias(figure) for figure in figures], F.min("offset_after").alias("offset_after")
     )

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.clock import CLOCKS_MS
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.verify.engine.kept import kept
 from harness.verify.engine.numbered import (
@@ -39,8 +40,6 @@ _SEQ_BITS: Final = 10
 OFFSET_BITS: Final = 8
 # The offsets of a bucket as the bits of so many 64-bit numbers.
 OFFSETS: Final = [f"offsets_{nth}" for nth in range(1 << OFFSET_BITS - 6)]
-# Brokers and clients run on one machine: allowed difference between their clocks.
-CLOCKS_MS: Final = 500
 _PRINT, _TIMES, _EPOCH, _BIT, _NTH = "_print", "_times", "_epoch", "_bit", "_nth"
 STREAM_BUCKET: Final = [BUNDLE, "stream", "bucket"]
 
@@ -108,6 +107,9 @@ def ledger_buckets(ledger: DataFrame, windows: DataFrame, places: DataFrame) -> 
         "is_acked": is_acked,
         "is_reported": reported,
         "is_promised": F.col("promised"),
+        "is_of_deleted_topic": is_acked
+        & F.col("deleted_ns").isNotNull()
+        & (F.col("txn_id").isNull() | F.col("txn").eqNullSafe(TxnOutcome.COMMITTED.value)),
         "is_refused": F.col("outcome") == Outcome.REFUSED.value,
         "is_unknown": F.col("outcome") == Outcome.UNKNOWN.value,
         "is_always": (is_acked & F.col("offset").isNull()) | undecided,
@@ -139,6 +141,7 @@ def ledger_buckets(ledger: DataFrame, windows: DataFrame, places: DataFrame) -> 
         F.sum("n").alias("attempted"),
         _count(acked).alias("acked"),
         _count(promised).alias("promised"),
+        _count(F.col("is_of_deleted_topic")).alias("of_deleted_topic"),
         _count(F.col("is_refused")).alias("refused"),
         _count(F.col("is_unknown")).alias("unknown"),
         F.max(F.when(promised, F.col("high"))).alias("promised_to"),
@@ -156,7 +159,7 @@ def _count(among: Column) -> Column:
 def shown_buckets(given: Prepared) -> DataFrame:
     """All observations by reader, session, poll, place, stream, and buckets both of offsets and of sequence numbers:
     the only pass over all of them. `shift`: offset minus sequence number; `at`: offset; `stepped_back`: whether the
-    reader had received a record at or above one of them just before."""
+    reader had received a record at or above one of them just before; `given_ns`: when it received the poll."""
     rows = given.observations.withColumns({LANE: place_number(), WHO: reader_number()})
     printed = _printed(rows).withColumns(
         {
@@ -164,8 +167,8 @@ def shown_buckets(given: Prepared) -> DataFrame:
             "bucket": offset_bucket(),
             "seq_bucket": seq_bucket(),
             "shift": F.col("offset") - F.col("seq"),
-            _BIT: F.expr("shiftleft(1L, CAST(offset & 63 AS INT))"),
-            _NTH: F.shiftright("offset", 6).bitwiseAND(len(OFFSETS) - 1),
+            _BIT: offset_bit(),
+            _NTH: offset_word(),
         }
     )
     prints = printed.groupBy(BUNDLE, LANE, WHO, "session", "poll", "bucket", "stream", "seq_bucket", "intact").agg(
@@ -174,6 +177,7 @@ def shown_buckets(given: Prepared) -> DataFrame:
         F.bit_xor(_TIMES).alias("times"),
         *[F.bit_or(F.when(F.col(_NTH) == nth, F.col(_BIT)).otherwise(0)).alias(c) for nth, c in enumerate(OFFSETS)],
         F.max(F.col("offset") <= F.col("previous_offset")).alias("stepped_back"),
+        F.min("given_ns").alias("given_ns"),
         *_limits({"timestamp_ms": ("timestamp_ms",) * 2, "shift": ("shift",) * 2, "at": ("offset",) * 2}),
     )
     of_readers = named(kept(prints), WHO, READER, given.numbered_readers, given.observations)
@@ -246,7 +250,7 @@ def _other_times(prefix: str) -> Column:
 
 def reader_buckets(given: Prepared, shown: DataFrame) -> DataFrame:
     """Fingerprints of each session of each reader, by place and bucket of offsets, with the lowest and highest
-    offset. shown: `shown_buckets`."""
+    offset, and all offsets as bits (`OFFSETS`). shown: `shown_buckets`."""
     prints = shown.groupBy(BUNDLE, LANE, *READER, "session", "bucket").agg(
         F.sum("n").alias("all_n"),
         F.bit_xor("xor").alias("all_xor"),
@@ -254,8 +258,24 @@ def reader_buckets(given: Prepared, shown: DataFrame) -> DataFrame:
         F.bit_xor("epochs").alias("all_epochs"),
         F.min("at_min").alias("low"),
         F.max("at_max").alias("high"),
+        *[F.bit_or(c).alias(c) for c in OFFSETS],
     )
     return named(kept(prints), LANE, PLACE[1:], given.numbered_places, given.observations)
+
+
+def offsets_of_bucket(among: Column) -> list[Column]:
+    """Aggregates that make those offsets of a bucket for which `among` holds the bits of `OFFSETS`, in that order."""
+    return [F.bit_or(F.when(among & (offset_word() == n), offset_bit()).otherwise(0)) for n in range(len(OFFSETS))]
+
+
+def offset_bit() -> Column:
+    """A row's offset as one bit of a word of `OFFSETS`."""
+    return F.expr("shiftleft(1L, CAST(offset & 63 AS INT))")
+
+
+def offset_word() -> Column:
+    """The word of `OFFSETS` that has a row's offset, as its number."""
+    return F.shiftright("offset", 6).bitwiseAND(len(OFFSETS) - 1)
 
 
 def together(prints: DataFrame, keys: list[str]) -> DataFrame:

@@ -29,6 +29,7 @@ class Inputs:
         self.given = given
         self._tiers = pool.submit(tiers_of, given)
         shown = pool.submit(lambda: shown_buckets(given))
+        self._shown = shown
         self._read = pool.submit(lambda: reader_buckets(given, shown.result()))
         self._drained = pool.submit(lambda: kept(drained_buckets(given, shown.result())))
         self._sessions = pool.submit(lambda: sessions(given, shown.result()))
@@ -39,6 +40,11 @@ class Inputs:
     def tiers(self) -> list[Tier]:
         """The remote tier of each bundle."""
         return self._tiers.result()
+
+    @property
+    def shown(self) -> DataFrame:
+        """`fingerprints.shown_buckets`."""
+        return self._shown.result()
 
     @property
     def read(self) -> DataFrame:

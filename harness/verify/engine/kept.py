@@ -28,6 +28,11 @@ def kept(rows: DataFrame) -> DataFrame:
     return computed if first.size() > _FEW else _constants(computed, first)
 
 
+def is_empty(rows: DataFrame) -> bool:
+    """Whether a kept result has no row."""
+    return rows.isLocal() and not rows.take(1)
+
+
 def narrowed(rows: DataFrame, few: DataFrame, *columns: str) -> DataFrame:
     """Those rows of a table that are of a bundle of `few`, a kept result, and, if it has few rows, have in each of
     these columns a value that it has there: all that can be equal to one of its rows. Files and parts of files with

@@ -60,8 +60,9 @@ class Prepared:
 
     ledger: with `txn` (outcome of the transaction; null = none), `deleted_ns` (see `with_deletions`), `promised`
     (acknowledged, committed if transactional, and the topic not deleted), `due_from_ns` and `due_to_ns` (the limits of
-    the record's timestamp). streams: one row for each stream: producer, acks, idempotent, client, place, end_seq; from
-    the ledger its rows and sent_seq, the sequence number after the last one. sent: `fingerprints.ledger_buckets`.
+    the record's timestamp). streams: one row for each stream: producer, acks, idempotent, transactional, client,
+    tries_recorded, place, end_seq; from the ledger its rows and sent_seq, the sequence number after the last one. sent:
+    `fingerprints.ledger_buckets`.
     windows: `windows.windows_of`. places: one row for each topic-partition after healing. numbered_places,
     numbered_readers: those that documents and small tables name, with their numbers (`numbered.named`).
     """
@@ -78,6 +79,7 @@ class Prepared:
     processed: DataFrame
     deliveries: DataFrame
     batches: DataFrame
+    failed_sends: DataFrame
     places: DataFrame
     numbered_places: DataFrame
     numbered_readers: DataFrame
@@ -141,6 +143,7 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
         processed=frames["processed"],
         deliveries=frames["deliveries"],
         batches=frames["batches"],
+        failed_sends=frames["failed_sends"],
         places=places,
         numbered_places=numbered_places,
         numbered_readers=_numbered_readers(spark, cases, frames["probes"]),
@@ -168,6 +171,12 @@ def is_own_client() -> Column:
 def at_place(rows: DataFrame, places: DataFrame) -> DataFrame:
     """Rows with the facts of their topic-partition; null where nothing is known."""
     return rows.join(F.broadcast(places), PLACE, "left")
+
+
+def maybe_transactional(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows of streams that may have transactions: also those without a reservation, of which nothing is known."""
+    may = given.streams.where(F.coalesce("transactional", F.lit(True))).select(BUNDLE, "stream")
+    return rows.join(F.broadcast(may), [BUNDLE, "stream"], "left_semi")
 
 
 def _observations(read: DataFrame, spark: SparkSession, cases: Sequence[Case]) -> DataFrame:
@@ -238,7 +247,9 @@ def _reserved(reservations: DataFrame) -> DataFrame:
             F.max("end_seq").alias("end_seq"),
             F.max("acks").alias("acks"),  # "0" < "1" < "all"
             F.max("idempotent").alias("idempotent"),
+            F.max("transactional").alias("transactional"),
             F.max("client").alias("client"),
+            F.coalesce(F.max("tries_recorded"), F.lit(False)).alias("tries_recorded"),
         )
     )
 
@@ -258,7 +269,9 @@ def _streams(reserved: DataFrame, sent: DataFrame) -> DataFrame:
         "producer",
         "acks",
         "idempotent",
+        "transactional",
         "client",
+        F.coalesce("tries_recorded", F.lit(False)).alias("tries_recorded"),
         F.coalesce("rows", F.lit(0)).alias("rows"),
         F.coalesce("_end_seq", F.lit(0)).alias("sent_seq"),
         *[F.coalesce(c, f"_{c}").alias(c) for c in ("topic", "topic_id", "partition")],

@@ -37,12 +37,14 @@ COLUMNS: Final[Columns] = {
 WRONG_ACK_OFFSET_NOTE: Final = "wrong_ack_offset_note"  # librdkafka may have reported a wrong offset
 WRONG_ACK_OFFSET_WEAK: Final = "wrong_ack_offset_weak"  # acks=1 and acks=0 do not promise the offset
 ACKED_TWICE_NOTE: Final = "acked_twice_note"  # librdkafka may have reported a wrong offset
+# A leader finds no record of a time, because it looks into a segment that compaction has emptied; see `offset_lookup`.
+LOOKUP_HIDDEN: Final = "lookup_hidden"
 UNATTRIBUTED: Final = "unattributed"  # a client of which nothing is known may have caused it; `reader` names it
 NOT_READ: Final = "not_read"
 UNJUDGED: Final = "unjudged"
 UNPROCESSED: Final = "unprocessed"
 UNSHARED: Final = "unshared"
-NOTED: Final = (WRONG_ACK_OFFSET_NOTE, WRONG_ACK_OFFSET_WEAK, ACKED_TWICE_NOTE)
+NOTED: Final = (WRONG_ACK_OFFSET_NOTE, WRONG_ACK_OFFSET_WEAK, ACKED_TWICE_NOTE, LOOKUP_HIDDEN)
 LEADER_UNKNOWN: Final = "leader_unknown"  # missing, and it is unknown which of two leaders acknowledged it
 NOT_FINDINGS: Final = (*NOTED, UNATTRIBUTED, LEADER_UNKNOWN, NOT_READ, UNJUDGED, UNPROCESSED, UNSHARED)
 
@@ -63,6 +65,12 @@ class AckedTwice(Reason):
     PROVEN = "acked_twice", "The release's own client reported both, or the log has the other record there."
     LIBRDKAFKA = "acked_twice_librdkafka", "librdkafka reported one of them, and may have named a wrong offset."
     UNKNOWN = "acked_twice_unknown", "A client of which nothing is known reported one of them."
+
+
+class PassedOver(Reason):
+    """The reason of findings about a record that a reader passed over and that the log does not have any more."""
+
+    ONE = "passed_over", "The ledger and what others received say that it was there when the reader passed its offset."
 
 
 class ByApplication(Reason):

@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 from harness.model.errors import BadEvidence
 from harness.model.schemas import INT64_LIMIT, TABLES
 from harness.verify.engine.case import COMMITTED
+from harness.verify.engine.joined import join, worth_joining
 
 BUNDLE: Final = "bundle"
 PLACE: Final = [BUNDLE, "topic", "topic_id", "partition"]
@@ -90,19 +91,23 @@ def _literal(value: object) -> str:
 def read_tables(spark: SparkSession, files: Mapping[str, Mapping[int, Sequence[Path]]], scratch: Path) -> Frames:
     """Frames by table name from the part files of each bundle, by its number. A table without files is empty.
 
-    `scratch`, a folder that stays as long as the frames are used, gets links to the files.
+    `scratch`, a folder that stays as long as the frames are used, gets links to the files, or their rows in one file.
     """
     return {name: _read(spark, name, files.get(name, {}), scratch / name) for name in TABLES}
 
 
 def _read(spark: SparkSession, name: str, files: Mapping[int, Sequence[Path]], links: Path) -> DataFrame:
-    """One scan over the files of all bundles. The bundle's number is a partition column, which costs nothing for
-    each row."""
+    """One scan over the files of all bundles. Where they are not joined, the bundle's number is a partition column,
+    which costs nothing for each row."""
     if not any(files.values()):
         return frame(spark, TABLES[name], [])
     schema = spark_schema({**TABLES[name], BUNDLE: "int32"})
     reader = spark.read.schema(schema)
     if (spark.sparkContext.master or "").startswith("local"):
+        if name != "reservations" and worth_joining(files):
+            joined = links.with_suffix(".parquet")
+            join(files, name, BUNDLE, joined)
+            return reader.parquet(str(joined)).select(BUNDLE, *TABLES[name])
         for number, parts in files.items():
             folder = links / f"{BUNDLE}={number}"
             folder.mkdir(parents=True)

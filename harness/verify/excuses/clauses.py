@@ -9,10 +9,10 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from harness.model.excuse import Evidence
-from harness.model.finding import FindingKind
+from harness.model.finding import FindingKind, Kind
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
-from harness.verify.engine.rows import ByApplication, word_of
+from harness.verify.engine.rows import ByApplication, PassedOver, word_of
 from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame
 from harness.verify.excuse import reference
 
@@ -28,7 +28,8 @@ CLAUSES: Final[Columns] = {
     "since_ns": "int64",  # acknowledged at that time or later
     "until_ns": "int64?",  # acknowledged, or sent if never acknowledged, before this
     "took_ns": "int64",  # at least this long from the send to the acknowledgement
-    # for findings without a record, and so without a time: their reason; null = for findings with a record
+    # for findings without a record, and so without a time: their reason; null = for findings with a record. Also the
+    # reason of records that a reader passed over, see `with_holding`
     "of_reason": "string?",
     "why": "string",
     # The reference to the evidence, and the name of the excuse, which `registry` adds.
@@ -73,7 +74,9 @@ def holds(clause: Column) -> Column:
         (clause["until_ns"] >= UNBOUNDED) | (when_ns <= clause["until_ns"])
     )
     long_enough = ~acked | (F.col("returned_ns") - F.col("called_ns") >= clause["took_ns"])
-    of_no_record = F.col("outcome").isNull() & (clause["of_reason"] == F.col("reason"))
+    of_reason = (clause["of_reason"] == F.col("reason")) & F.when(
+        clause["of_reason"] == PassedOver.ONE, in_time & long_enough
+    ).otherwise(F.col("outcome").isNull())
     permitted = (
         (clause["on_topic"].isNull() | (clause["on_topic"] == F.col("topic")))
         & (clause["on_topic_id"].isNull() | (clause["on_topic_id"] == F.col("topic_id")))
@@ -84,14 +87,23 @@ def holds(clause: Column) -> Column:
         & (clause["before_offset"].isNull() | (F.col("offset") < clause["before_offset"]))
         # A record acknowledged without an offset may have been there.
         & (F.col("offset").isNull() | (clause["from_offset"] <= 0) | (clause["from_offset"] <= F.col("offset")))
-        & F.when(clause["of_reason"].isNull(), in_time & long_enough).otherwise(of_no_record)
+        & F.when(clause["of_reason"].isNull(), in_time & long_enough).otherwise(of_reason)
     )
     return F.coalesce(permitted, F.lit(False))
 
 
 def with_holding(rows: DataFrame, spark: SparkSession, table: Iterable[Clause]) -> DataFrame:
-    """Rows with `holding`: those clauses that cover the finding, as an array of structs."""
-    given = frame(spark, CLAUSES, table)
+    """Rows with `holding`: those clauses that cover the finding, as an array of structs.
+
+    What permits that a record vanished after a reader had received it permits that a later reader passed over it.
+    """
+    table = list(table)
+    passed = [
+        clause._replace(kind=Kind.SKIPPED_READ.value, of_reason=PassedOver.ONE.value)
+        for clause in table
+        if clause.kind == Kind.VANISHED.value and clause.of_reason is None
+    ]
+    given = frame(spark, CLAUSES, [*table, *passed])
     of_kind = given.groupBy(BUNDLE, "kind").agg(
         F.collect_list(F.struct(*[c for c in given.columns if c not in (BUNDLE, "kind")])).alias("clauses")
     )

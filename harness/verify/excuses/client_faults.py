@@ -4,7 +4,8 @@ A broker recognises a repeated batch by producer id, epoch and sequence (KIP-98)
 the release caused a copy when both have the same producer id and epoch, and a client wrote it otherwise.
 
 - librdkafka, after a gap in its sequence numbers, starts a new producer epoch and sends uncertain batches again, which
-  no broker can recognise; this was observed with correct brokers. It was also observed to report wrong offsets.
+  no broker can recognise; this was observed with correct brokers. If its failed tries are known, they show whether a
+  broker's wrong answer caused that (denied_batches.py). It was also observed to report wrong offsets.
 - The release's own client has no such excuse. It too starts a new epoch after a gap (KIP-360) and renumbers the batches
   of that partition, but only if the leader refused the first of them for its sequence number, so that none of them is
   in the log, or if nothing of the partition is in flight any more. It never sends again what it has given up. A record
@@ -26,6 +27,7 @@ from harness.model.outcome import LIBRDKAFKA
 from harness.verify.engine.prepared import Prepared, is_client, is_own_client
 from harness.verify.engine.rows import ACKED_TWICE_NOTE, UNATTRIBUTED, AckedTwice, ByApplication, word_of
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
+from harness.verify.excuses.denied_batches import CAUSE, CLIENT, IDENTITY, UNCLEAR, causes
 
 _BITS: Final = 8
 BY_CLIENT: Final = "librdkafka sent it again with a new producer epoch, so no broker could recognise the duplicate"
@@ -42,7 +44,7 @@ def attributed(rows: DataFrame, given: Prepared) -> DataFrame:
     excused = F.col("excused_by").isNotNull()
     twice = F.coalesce(F.col("reason").isin([reason.value for reason in AckedTwice]), F.lit(False))
     rows = rows.where(~(excused & twice))
-    joined = _with_clients(_with_identities(rows, given), given)
+    joined = _with_causes(_with_clients(_with_identities(rows, given), given), given)
     ours = F.col("renewed")
     declared = F.concat(
         F.lit("its client "),
@@ -50,10 +52,14 @@ def attributed(rows: DataFrame, given: Prepared) -> DataFrame:
         F.lit(" sent it again with a new producer epoch, as its contract declares (new_epoch_retries), "),
         F.lit("so no broker could recognise the duplicate"),
     )
-    why = F.when(ours & F.col("librdkafka"), F.lit(BY_CLIENT)).when(ours & F.col("declared") & ~F.col("own"), declared)
+    by_client = F.col(CAUSE) == CLIENT
+    why = F.when(ours & F.col("librdkafka") & by_client, F.lit(BY_CLIENT)).when(
+        ours & F.col("declared") & ~F.col("own"), declared
+    )
     # A stream without a reservation has no client.
     other = ~F.col("own") & ~F.col("librdkafka")
     unknown = other & (ours | (F.col("kind") == Kind.WRONG_ACK_OFFSET.value)) & why.isNull() & ~excused
+    unknown |= ours & F.col("librdkafka") & (F.col(CAUSE) == UNCLEAR) & ~excused
     unknown |= F.col("reason").eqNullSafe(AckedTwice.UNKNOWN)
     kind = F.when(unknown, F.lit(UNATTRIBUTED))
     kind = kind.when(F.col("reason").eqNullSafe(AckedTwice.LIBRDKAFKA), F.lit(ACKED_TWICE_NOTE))
@@ -67,10 +73,24 @@ def attributed(rows: DataFrame, given: Prepared) -> DataFrame:
     return joined.withColumns(named).select(*rows.columns, "explained_by")
 
 
+def _with_causes(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows with the cause of the later batch's epoch. A client that records its failed tries sends nothing again
+    without one: then the cause is unclear. Of other clients only the new epoch is known."""
+    known = F.broadcast(causes(given))
+    joined = rows.join(known, [BUNDLE, *IDENTITY], "left")
+    unrecorded = F.when(F.col("tries_recorded"), F.lit(UNCLEAR)).otherwise(F.lit(CLIENT))
+    return joined.withColumn(CAUSE, F.coalesce(CAUSE, unrecorded))
+
+
 def _with_clients(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with what is known about the client of their stream."""
     clients = given.streams.select(
-        BUNDLE, "stream", "client", is_own_client().alias("own"), is_client(LIBRDKAFKA).alias("librdkafka")
+        BUNDLE,
+        "stream",
+        "client",
+        "tries_recorded",
+        is_own_client().alias("own"),
+        is_client(LIBRDKAFKA).alias("librdkafka"),
     )
     producers = [
         (n, name, True)
@@ -81,7 +101,7 @@ def _with_clients(rows: DataFrame, given: Prepared) -> DataFrame:
     declared = frame(given.spark, {"producer": "string", "declared": "bool"}, producers)
     joined = rows.join(F.broadcast(clients), [BUNDLE, "stream"], "left")
     joined = joined.join(F.broadcast(declared), [BUNDLE, "producer"], "left")
-    flags = ("own", "librdkafka", "declared")
+    flags = ("own", "librdkafka", "declared", "tries_recorded")
     return joined.withColumns({flag: F.coalesce(F.col(flag), F.lit(False)) for flag in flags})
 
 
@@ -112,7 +132,8 @@ def _with_identities(rows: DataFrame, given: Prepared) -> DataFrame:
     later = F.when(F.col("kind") == Kind.DUPLICATED.value, F.col("own")).otherwise(F.col("others"))
     earlier = F.when(F.col("kind") == Kind.DUPLICATED.value, F.col("others")).otherwise(F.col("own"))
     renewed = (later["producer_id"] != earlier["producer_id"]) | (later["producer_epoch"] > earlier["producer_epoch"])
-    return joined.withColumn("renewed", ours & F.coalesce(renewed, F.lit(False))).drop("own", "others")
+    columns = {"renewed": ours & F.coalesce(renewed, F.lit(False)), **{name: earlier[name] for name in IDENTITY}}
+    return joined.withColumns(columns).drop("own", "others")
 
 
 def within(headers: DataFrame, wanted: DataFrame) -> DataFrame:
@@ -124,4 +145,4 @@ def within(headers: DataFrame, wanted: DataFrame) -> DataFrame:
 
 
 def _identity() -> Column:
-    return F.struct("producer_id", "producer_epoch")
+    return F.struct(*IDENTITY)

@@ -84,13 +84,32 @@ def deleting_settings(case: Case, topic: str) -> tuple[str, ...]:
     return tuple(setting for setting, holds in holding.items() if holds)
 
 
+def permitting(case: Case, topic: str) -> str:
+    """The same with their values, and the policy of a compacted topic, which deletes the newest value of a key too; ""
+    if no setting does."""
+    contract = case.contract.topics.get(topic)
+    if contract is None:
+        return ""
+    declared = {RETENTION_MS: contract.retention_ms, RETENTION_BYTES: contract.retention_bytes}
+    named = [f"{key}={_over_time(case, topic, key, declared[key])}" for key in deleting_settings(case, topic)]
+    policy = "compact,delete with " if contract.compacted and contract.deletes else ""
+    return f"{policy}{' or '.join(named)}" if named else ""
+
+
+def _over_time(case: Case, topic: str, key: str, declared: int) -> str:
+    """The values that a setting had, without those that set no limit."""
+    values = (declared if period.value is None else int(period.value) for period in config_history(case, topic, key))
+    return ", then ".join(str(value) for value in values if value >= 0)
+
+
 def topics_that_keep_all(given: Prepared) -> DataFrame:
-    """Topics of finished runs that lose nothing: no retention, compaction, DeleteRecords or tier_off."""
+    """Topics of finished runs that lose nothing: no retention, compaction, DeleteRecords or tier_off. `tiered`: most
+    of their records are in the remote tier."""
     stays = [
-        (n, name)
+        (n, name, topic.tiered)
         for n, case in enumerate(given.cases)
         for name, topic in case.contract.topics.items()
         if case.complete and not (topic.delete_records or topic.tier_off)
         if not may_delete(case, name) and compacted_until(case, name) is None
     ]
-    return F.broadcast(frame(given.spark, {"topic": "string"}, stays))
+    return F.broadcast(frame(given.spark, {"topic": "string", "tiered": "bool"}, stays))

@@ -24,12 +24,13 @@ from harness.workload.producers.outcomes import outcome_of_offset_commit
 COMMIT_EVERY_S: Final = 0.15
 COMMITTED_WAIT_S: Final = 10.0
 ASKED_WAIT_S: Final = 1.0
+_STRATEGY: Final = "partition.assignment.strategy"
 # Only for the classic protocol: with group.protocol=consumer (KIP-848) the coordinator decides on these, and librdkafka
 # rejects them.
 CLASSIC: Final[dict[str, object]] = {
     "session.timeout.ms": 6000,
     "heartbeat.interval.ms": 500,
-    "partition.assignment.strategy": "cooperative-sticky",  # the only one with which one partition can be reassigned
+    _STRATEGY: "cooperative-sticky",
 }
 SESSION: Final[dict[str, object]] = {"max.poll.interval.ms": 60_000}
 
@@ -54,7 +55,8 @@ class GroupReader(LiveReader):
     def _settings(self) -> dict[str, object]:
         settings = super()._settings() | SESSION | {"group.protocol": self.protocol}
         if self.protocol == "classic":
-            settings |= CLASSIC if self.spec.client != JAVA else java_settings.CLASSIC
+            own = java_settings.CLASSIC if self.spec.client == JAVA else CLASSIC | {_STRATEGY: self.spec.assignor}
+            settings |= own
         if self.spec.reset:
             settings |= {"auto.offset.reset": self.spec.reset, "enable.partition.eof": True}
         if self.spec.static:
@@ -116,7 +118,23 @@ class GroupReader(LiveReader):
         self.resets.assigned(reported, first=not self.acked_commits)
         for start in starts:
             start.offset = self._start_at(start.offset)
-        consumer.incremental_assign(starts)
+        if self._all_anew:
+            consumer.assign(starts)
+        else:
+            consumer.incremental_assign(starts)
+
+    def _begin_at(self, consumer: Consumer, place: Place, offset: int) -> None:
+        if not self._all_anew:
+            super()._begin_at(consumer, place, offset)
+            return
+        at = {mine: self._observer.next_offset.get(mine, confluent_kafka.OFFSET_STORED) for mine in self._mine}
+        if place in at:
+            consumer.assign([TopicPartition(*mine, position) for mine, position in (at | {place: offset}).items()])
+
+    @property
+    def _all_anew(self) -> bool:
+        """Whether each rebalance gives it all its partitions again, and not only those that are added."""
+        return self.protocol == "classic" and self.spec.assignor == "range"
 
     def _note_committed(self, committed: Mapping[Place, int]) -> None:
         """For subclasses: the group's committed offsets of newly assigned partitions; negative = none."""

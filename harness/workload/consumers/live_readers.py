@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
 from operator import is_
@@ -25,6 +25,7 @@ from harness.workload.producers.recording_producer import Target
 from harness.workload.records.observations import POLL_RECORDS, Observer
 from harness.workload.settings import reader_settings
 
+Begin = Callable[[Consumer, Place, int], None]  # reads a partition from an offset
 POLL_S: Final = 0.2
 EOF: Final = "_PARTITION_EOF"
 # The position is not in the log: retention deleted it, or the log was truncated below it (KIP-320).
@@ -166,35 +167,14 @@ class LiveReader(LoadThread):
     def _restart_at_log_start(self, consumer: Consumer, place: Place, why: str) -> None:
         """Continues at the log's start, as a new session, since the position is no longer in the log."""
         position = self._observer.next_offset[place]
-        if self._jumps.resume(consumer, self._observer, place, position):
+        if self._jumps.resume(consumer, self._observer, place, position, self._begin_at):
             self.jumps.append((place[0], f"{place[0]}[{place[1]}] after offset {position - 1}: {why}"))
+
+    def _begin_at(self, consumer: Consumer, place: Place, offset: int) -> None:
+        begin_at(consumer, place, offset)
 
     def _end(self, consumer: Consumer) -> None:
         """For subclasses: the last work before the consumer closes."""
-
-
-class Jumps:
-    """Decides where a reader continues after its position has left the log."""
-
-    def __init__(self) -> None:
-        self._last: dict[Place, tuple[int, int]] = {}  # the last position, and how many times in a row
-
-    def resume(self, consumer: Consumer, observer: Observer, place: Place, position: int) -> bool:
-        """Continues at the log's start, as a new session (True), or at the position again (False).
-
-        If reading from the start led back to the same position, the log has a gap there, and reading the part before it
-        once more shows nothing new. So only the 1st, 2nd, 4th, 8th ... error at one position leads to the log's start,
-        which may have moved past the gap in the meantime.
-        """
-        at, times = self._last.get(place, (position, 0))
-        times = times + 1 if at == position else 1
-        self._last[place] = (position, times)
-        if position > 0 and times & (times - 1):
-            begin_at(consumer, place, position)
-            return False
-        observer.new_session([place])
-        begin_at(consumer, place, confluent_kafka.OFFSET_BEGINNING)
-        return True
 
 
 def begin_at(consumer: Consumer, place: Place, offset: int) -> None:
@@ -206,6 +186,32 @@ def begin_at(consumer: Consumer, place: Place, offset: int) -> None:
         return
     consumer.incremental_unassign([TopicPartition(*place)])
     consumer.incremental_assign([TopicPartition(*place, offset)])
+
+
+class Jumps:
+    """Decides where a reader continues after its position has left the log."""
+
+    def __init__(self) -> None:
+        self._last: dict[Place, tuple[int, int]] = {}  # the last position, and how many times in a row
+
+    def resume(
+        self, consumer: Consumer, observer: Observer, place: Place, position: int, begin: Begin = begin_at
+    ) -> bool:
+        """Continues at the log's start, as a new session (True), or at the position again (False).
+
+        If reading from the start led back to the same position, the log has a gap there, and reading the part before it
+        once more shows nothing new. So only the 1st, 2nd, 4th, 8th ... error at one position leads to the log's start,
+        which may have moved past the gap in the meantime.
+        """
+        at, times = self._last.get(place, (position, 0))
+        times = times + 1 if at == position else 1
+        self._last[place] = (position, times)
+        if position > 0 and times & (times - 1):
+            begin(consumer, place, position)
+            return False
+        observer.new_session([place])
+        begin(consumer, place, confluent_kafka.OFFSET_BEGINNING)
+        return True
 
 
 def split(messages: list[Message]) -> tuple[list[Message], list[Message]]:

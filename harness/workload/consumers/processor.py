@@ -43,6 +43,7 @@ class _Zombie:
     group: object
     txn_id: int
     called_ns: int
+    initialised_ns: int | None
     batch: list[Message] = field(default_factory=list)
 
 
@@ -258,13 +259,14 @@ class ProcessorLoop(TransactionLoop):
         if dies and self._death is not None and self._death.zombie:
             assert self._consumer is not None
             group = self._consumer.consumer_group_metadata()
-            self._zombie = _Zombie(self.producer.client, group, txn_id, called_ns, batch)
+            self._zombie = _Zombie(self.producer.client, group, txn_id, called_ns, self._initialised_ns, batch)
             end.left_open = True
         self._crash_if(dies, batch)
 
     def _commit_without_answer(self) -> None:
         """Sends the commit and does not wait for the answer."""
         commit = self.producer.client.commit_transaction
+        self._end_called_ns = now_ns()
         try:
             self._timed_calls.call(lambda: commit(FLUSH_S), 0.0)
         except CallHung:
@@ -289,6 +291,7 @@ class ProcessorLoop(TransactionLoop):
     def _run_zombie(self, zombie: _Zombie, death: ProcessorDeath) -> None:
         """The old client writes its batch once more and commits. Sets `death.fenced` to the error that it gets."""
         mine, self.producer.client = self.producer.client, zombie.client
+        initialised_ns, self._initialised_ns = self._initialised_ns, zombie.initialised_ns
         outcome = TxnOutcome.UNKNOWN
         self.end_error = None
         try:
@@ -305,6 +308,7 @@ class ProcessorLoop(TransactionLoop):
             self.producer.abandon()  # writes the zombie's sends without a report
             self.producer.return_to(mine)
         self._write(zombie.txn_id, outcome, zombie.called_ns)
+        self._initialised_ns = initialised_ns
         death.fenced = "" if outcome is TxnOutcome.COMMITTED else self.end_error or "no answer"
 
     def _close_consumer(self) -> None:

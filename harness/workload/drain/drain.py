@@ -26,6 +26,7 @@ from harness.model.documents.record import Isolation
 from harness.model.place import Place
 from harness.model.scenario.scenario import Producer
 from harness.model.secured import producer_name
+from harness.model.wait_budget import WaitBudget
 from harness.workload.access import Access
 from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.drain.replica_reads import Copy, CopyReader, ReadProgress, ReadTimeouts
@@ -37,6 +38,7 @@ COMMITTED: Final = "read_committed"
 UNCOMMITTED: Final = "read_uncommitted"
 PROTOCOL_S: Final = 5.0
 SENTINEL_DEADLINE_S: Final = 30.0
+SENTINEL_LEAST_S: Final = 10.0
 _PARALLEL_READS: Final = 8  # of three replicas and their leaders, with both isolations: reads mostly wait
 _RETRIES_MAX: Final = 5
 _RETRIES_DEADLINE_S: Final = 180.0  # no attempt begins later, since each one at a read that hangs costs its timeout
@@ -72,6 +74,8 @@ def drain(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers, progress: Cal
     give_up_at, after_gaps = time.monotonic() + _RETRIES_DEADLINE_S, dict[Place, int]()
     again = {read: places for read in reads if (places := read.unsure())}
     for attempt in range(1, _RETRIES_MAX + 1):
+        if plan.timeouts.budget.spent:
+            again = _with_gaps(again) if attempt == 1 else {}
         if not again or time.monotonic() > give_up_at:
             break
         names = ", ".join(read.name for read in again)
@@ -83,6 +87,12 @@ def drain(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers, progress: Cal
         again = {read: places for read in reads if (places := _unsettled(read, rows))}
         rows |= now
     return [row.record() for row in rows.values()]
+
+
+def _with_gaps(again: Mapping[CopyReader, Sequence[Place]]) -> dict[CopyReader, list[Place]]:
+    """Reads that met a gap, which counts only when a second read has met it, too."""
+    met = {read: [place for place in places if read.reads[place].holes] for read, places in again.items()}
+    return {read: places for read, places in met.items() if places}
 
 
 def _unsettled(read: CopyReader, before: Mapping[tuple[int | None, str, Place], ReadProgress]) -> list[Place]:
@@ -136,8 +146,11 @@ def _again(
 ) -> CopyReader:
     """A new read of the partitions that failed, from their start; followers are read from after the leader's last gap.
 
-    A single failure proves nothing: a leader may take a consumer back from a follower for a moment, or die.
+    A single failure proves nothing: a leader may take a consumer back from a follower for a moment, or die. The second
+    read of a log with gaps has a budget of its own, so that it comes as far as the first one.
     """
+    if attempt == 1 and any(before.reads[place].holes for place in failed):
+        plan = replace(plan, timeouts=replace(plan.timeouts, budget=WaitBudget()))
     copies = [copy for copy in plan.copies if copy.place in failed]
     if before.broker is None:
         count_as_live(bundle, before.name, failed)
@@ -206,7 +219,7 @@ def write_sentinels(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers) -> 
         plan.access.settings and not plan.access.traffic.of(producer_name(SENTINEL)) and time.monotonic() < give_up_at
     ):
         producer.poll(0.1)  # the statistics show the protocol that it used, twice a second
-    producer.close(SENTINEL_DEADLINE_S)
+    producer.close(plan.timeouts.budget.left_s(SENTINEL_DEADLINE_S, SENTINEL_LEAST_S))
     ledger.close()
     reservations.close()
     return {place: offset for place, offset in context.meters.highest_acked().items() if offset >= 0}

@@ -122,6 +122,6 @@ def _times(bundle: Path) -> dict[Place, list[tuple[int, int]]]:
     found: dict[Place, list[tuple[int, int]]] = defaultdict(list)
     for part in sorted((bundle / "lookups").glob("*.parquet")):
         for row in pq.read_table(part, columns=["topic", "partition", "time_ms", "offset"]).to_pylist():
-            if row["offset"] is not None:
+            if row["offset"] is not None and row["time_ms"] >= 0:
                 found[row["topic"], row["partition"]].append((row["time_ms"], row["offset"]))
     return found

@@ -13,15 +13,17 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from harness.evidence.writer import BundleWriter
 from harness.model.clock import now_ns
+from harness.model.doubt_names import DoubtName
 from harness.model.place import Place
 from harness.model.schemas import ISOLATIONS
+from harness.model.wait_budget import WaitBudget
 from harness.workload.consumers.consumer_group import CLASSIC
 from harness.workload.consumers.live_readers import EOF, JUMPS, ReadContext
 from harness.workload.drain.probe_places import COMMIT, Ask, Logs
@@ -30,6 +32,7 @@ from harness.workload.settings import consumer_settings
 
 RECORDS: Final = 50  # enough for one read
 ENOUGH, END, OUT_OF_RANGE, SILENT = "enough", "end", "out_of_range", "silent"
+LEAST_S: Final = 10.0  # for all rounds, and for joining a group, when the budget for waits is spent
 _POLL_S: Final = 0.05
 _POLL_RECORDS: Final = 500
 _AT_A_TIME: Final = 4
@@ -49,8 +52,14 @@ class ProbeTimeouts:
 
     round_s: float = 8.0
     join_s: float = 25.0
-    total_s: float = 60.0
+    total_s: float = 120.0
     marks_s: float = 5.0
+    cut_short: bool = False
+
+    def within(self, budget: WaitBudget) -> ProbeTimeouts:
+        """The same when an earlier wait of the run had ended in vain."""
+        total_s, join_s = budget.left_s(self.total_s, LEAST_S), budget.left_s(self.join_s, LEAST_S)
+        return replace(self, total_s=total_s, join_s=join_s, cut_short=total_s < self.total_s)
 
 
 @dataclass(slots=True)
@@ -77,10 +86,11 @@ def probe(
     context: ReadContext,
     bundle: BundleWriter,
     timeouts: ProbeTimeouts | None = None,
-) -> list[str]:
+) -> list[tuple[DoubtName, str]]:
     """Reads from all planned offsets; writes `probes`, and the records into `observations`.
 
-    `groups`: the topics of each group that a probe joins. Returns a sentence on each read without an answer.
+    `groups`: the topics of each group that a probe joins. Returns a doubt for each read without an answer. Another one
+    for reads for which there was no time: the machine is too slow, unless an earlier wait had ended in vain.
     """
     timeouts = timeouts or ProbeTimeouts()
     give_up_at = time.monotonic() + timeouts.total_s
@@ -94,8 +104,21 @@ def probe(
     for row in rows:
         table.append(row)
     table.close()
-    idle = [f"{prober.name} got no partition to read" for prober in probers if not prober.asked and logs.starts]
-    return [_sentence(row) for row in rows if row["reported"] == SILENT and not row["records"]] + idle
+    return doubts_of(rows, [prober for prober in probers if logs.starts], cut_short=timeouts.cut_short)
+
+
+def doubts_of(
+    rows: Sequence[Mapping[str, object]], probers: Sequence[Prober], *, cut_short: bool
+) -> list[tuple[DoubtName, str]]:
+    """The doubts of `probe`. cut_short: an earlier wait had ended in vain, so that there was less time."""
+    silent = [_sentence(row) for row in rows if row["reported"] == SILENT and not row["records"]]
+    silent += [f"{prober.name} got no partition to read" for prober in probers if not prober.asked]
+    late = DoubtName.PROBE_UNANSWERED if silent or cut_short else DoubtName.PROBE_NOT_ASKED
+    return [(DoubtName.PROBE_UNANSWERED, text) for text in silent] + [
+        (late, f"{prober.name} had no time left for {prober.not_asked} of its reads")
+        for prober in probers
+        if prober.not_asked
+    ]
 
 
 def _sentence(row: Mapping[str, object]) -> str:
@@ -118,6 +141,7 @@ class Prober:
         self._timeouts, self._give_up_at = timeouts, give_up_at
         self.name = f"probe-{isolation.removeprefix('read_')}"
         self._answers: list[tuple[int, Answer]] = []  # with the session of its records
+        self.not_asked = 0  # reads for which there was no time
 
     @property
     def asked(self) -> int:
@@ -141,14 +165,15 @@ class Prober:
         return self._asks
 
     def _ask_all(self) -> None:
-        self._in_rounds([ask for asks in self._asks.values() for ask in asks])
+        self.not_asked = self._in_rounds([ask for asks in self._asks.values() for ask in asks])
         silent = [answered for answered in self._answers if answered[1].nothing]
         self._answers = [answered for answered in self._answers if not answered[1].nothing]
         self._in_rounds([answer.ask for _, answer in silent])
         asked = {answer.ask for _, answer in self._answers}
         self._answers += [answered for answered in silent if answered[1].ask not in asked]
 
-    def _in_rounds(self, asks: Sequence[Ask]) -> None:
+    def _in_rounds(self, asks: Sequence[Ask]) -> int:
+        """Asks until the time is over. Returns how many are left."""
         remaining = list(asks)
         while remaining and time.monotonic() < self._give_up_at:
             turn: dict[Place, Ask] = {}
@@ -162,6 +187,7 @@ class Prober:
                 self._keep(self._collect(consumer, {place: Answer(ask, asked_ns) for place, ask in turn.items()}))
             finally:
                 consumer.close()
+        return len(remaining)
 
     def _settings(self) -> dict[str, object]:
         name = f"{self.name}-{self._context.run:x}"

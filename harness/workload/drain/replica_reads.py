@@ -20,6 +20,7 @@ from harness.evidence.writer import TableWriter
 from harness.model.documents.reads import OffsetGap, Read, ReadKind
 from harness.model.documents.record import Isolation
 from harness.model.place import Place
+from harness.model.wait_budget import WaitBudget
 from harness.workload.consumers.live_readers import (
     EOF,
     JUMPS,
@@ -39,6 +40,10 @@ _POLL_S: Final = 0.1
 _DELEGATION_DEADLINE_S: Final = 20.0
 _LOG_START_S: Final = 5.0
 _NO_BROKER: Final = -1  # in statistics: no broker serves the partition now
+# When the budget for waits is spent. A stall is longer than a gap of a leader must last.
+STALL_LEAST_S: Final = 12.0
+DELEGATION_LEAST_S: Final = 5.0
+GAPS_FEW: Final = 3  # a read with more of them costs the budget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +88,7 @@ class ReadProgress:
     stuck_reason: str | None = None
     holes: list[tuple[int, int]] = field(default_factory=list)
     served_by: set[int] = field(default_factory=set)
+    cut_short: bool = False
 
     @property
     def place(self) -> Place:
@@ -112,15 +118,17 @@ class ReadProgress:
             holes=tuple(OffsetGap(from_offset=low, to_offset=high) for low, high in self.holes),
             served_by=tuple(sorted(self.served_by)),
             sentinel_offset=self.sentinel_offset,
+            cut_short=self.cut_short or None,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTimeouts:
-    """How long a read may make no progress, and how long it may take in all; seconds."""
+    """How long a read may make no progress, and how long it may take in all; seconds. budget: of the run."""
 
     stall_s: float = 30.0
     total_s: float = 900.0
+    budget: WaitBudget = field(default_factory=WaitBudget)
 
 
 class CopyReader:
@@ -253,7 +261,8 @@ class CopyReader:
 
     def _wait_for_followers(self, consumer: Consumer) -> None:
         """Waits until the leaders have redirected this reader to its broker, then starts again at the log's start."""
-        give_up_at = time.monotonic() + _DELEGATION_DEADLINE_S
+        budget = self._timeouts.budget
+        give_up_at = time.monotonic() + budget.left_s(_DELEGATION_DEADLINE_S, DELEGATION_LEAST_S)
         while self._elsewhere() and time.monotonic() < give_up_at and not self._cancelled.is_set():
             _, events = split(consumer.consume(POLL_RECORDS, _POLL_S))
             for event in events:
@@ -290,14 +299,21 @@ class CopyReader:
 
     def _read(self, consumer: Consumer, observer: Observer) -> None:
         observer.new_session(list(self.reads))
-        started_s = progress_s = time.monotonic()
+        budget, started_s = self._timeouts.budget, time.monotonic()
+        progress_s = started_s
         while missing := [r for r in self.reads.values() if r.position < r.target and r.place not in self._ended]:
             if self._turn(consumer, observer):
                 progress_s = time.monotonic()
             now_s = time.monotonic()
-            late = now_s - progress_s > self._timeouts.stall_s or now_s - started_s > self._timeouts.total_s
+            stall_s = budget.left_s(self._timeouts.stall_s, STALL_LEAST_S)
+            late = now_s - progress_s > stall_s or now_s - started_s > self._timeouts.total_s
             if late or self._cancelled.is_set():
-                self._give_up(missing, f"after {now_s - started_s:.0f} s")
+                why = f"after {now_s - started_s:.0f} s"
+                if stall_s < self._timeouts.stall_s:
+                    self._cut_short(missing, why)
+                self._give_up(missing, why)
+                if late:
+                    budget.begin(f"the read {self.name} made no progress for {now_s - progress_s:.0f} s")
                 break
         self._confirm_brokers(consumer, observer)
 
@@ -356,9 +372,21 @@ class CopyReader:
             self._ended.add(read.place)
             self._give_up([read], "before a gap in the log")
             return
+        if self._timeouts.budget.spent:
+            self._ended.add(read.place)
+            self._cut_short([read], "before a gap in the log")
+            return
+        if len(read.holes) >= GAPS_FEW:
+            self._timeouts.budget.begin(f"the read {self.name} met {len(read.holes) + 1} gaps in one log")
         observer.new_session([read.place])
         self._skipping[read.place] = max(read.position, read.start), start
         begin_at(consumer, read.place, start)
+
+    def _cut_short(self, missing: list[ReadProgress], why: str) -> None:
+        """Gives up earlier than another read would: this one proves nothing about what it did not reach."""
+        for read in missing:
+            read.cut_short = True
+        self._give_up(missing, f"{why}, cut short because of an earlier wait in vain: {self._timeouts.budget.cause}")
 
     def _give_up(self, missing: list[ReadProgress], why: str) -> None:
         for read in missing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypedDict, cast
+from typing import Final, cast
 
 import confluent_kafka
 import numpy as np
@@ -22,8 +22,9 @@ from harness.workload.java.java_process import JavaClients
 from harness.workload.java.java_producer import JavaProducer
 from harness.workload.meters import NONE, Meters
 from harness.workload.producers.delivery_reports import Times, offsets_of, only_reported
+from harness.workload.producers.failed_tries import SETTINGS, FailedTries
 from harness.workload.producers.outcomes import NO_REPORT, outcome_of_send
-from harness.workload.producers.produce_arguments import Record
+from harness.workload.producers.produce_arguments import Record, backdated
 from harness.workload.producers.streams import NO_TXN, Identity, Numbers, Reservations, Stream
 from harness.workload.producers.transmissions import transmitted
 from harness.workload.records.keys import Keys
@@ -53,7 +54,8 @@ class Target:
 class ProducerContext:
     """The context of a producer: what it shares with all producers of the run, and its own tables.
 
-    `java`: the release's own clients, if the producer is one of them; None for librdkafka.
+    `java`: the release's own clients, if the producer is one of them; None for librdkafka. `failed_sends`: where failed
+    tries are recorded, if they are.
     """
 
     bootstrap: str
@@ -66,6 +68,7 @@ class ProducerContext:
     seed: int
     access: Access = field(default_factory=Access)
     java: JavaClients | None = None
+    failed_sends: TableWriter | None = None
 
 
 @dataclass(slots=True)
@@ -107,6 +110,7 @@ class RecordingProducer:
         self.incarnations = 0
         self.failed_sends = 0
         self.fatal: str | None = None
+        self.tries: list[FailedTries] = []  # of each incarnation, if they are recorded
         self._payloads = Payloads(
             context.run, max(spec.sizes or (spec.value_bytes,)), context.seed, headed=spec.headers
         )
@@ -136,9 +140,11 @@ class RecordingProducer:
             name, meters = f"{self.spec.name}/{self.incarnations}", self.context.meters
             java = JavaProducer(self.context.java, self._settings, lambda total: meters.retried(name, total))
             return cast(confluent_kafka.Producer, java)
-        return confluent_kafka.Producer(
-            self._settings | {"error_cb": self._on_error, "stats_cb": self._statistics_of(self.incarnations)}
-        )
+        own = {"error_cb": self._on_error, "stats_cb": self._statistics_of(self.incarnations)}
+        if self.context.failed_sends is None:
+            return confluent_kafka.Producer(self._settings | own)
+        self.tries.append(FailedTries(self.context.failed_sends, self.spec.name, self._topic_ids))
+        return confluent_kafka.Producer({**self._settings, **own, **SETTINGS, "logger": self.tries[-1]})
 
     def _current_ids(self) -> dict[str, str]:
         return {topic: self.context.targets[topic].topic_id for topic in self.spec.topics}
@@ -232,6 +238,8 @@ class RecordingProducer:
         returned_ns = now_ns()
         if self._acked:
             messages, self._acked = self._acked, []
+            for tries in self.tries[-1:]:
+                tries.acked = True
             self._write(messages, None, returned_ns)
         if self._failed:
             failed, self._failed = self._failed, []
@@ -404,13 +412,8 @@ class RecordingProducer:
             idempotent=is_idempotent(self._settings),
             transactional=spec.transactions is not None,
             client=CLIENT_NAME if self.context.java is None else self.context.java.name,
+            tries_recorded=self.context.java is None and self.context.failed_sends is not None,
         )
-
-
-class _Timestamp(TypedDict, total=False):
-    """An argument of `produce`; without it the client takes the time of the call."""
-
-    timestamp: int
 
 
 def client_error(failure: KafkaException | SystemError) -> KafkaError | None:
@@ -449,9 +452,6 @@ def enqueue(
     partition = PARTITION_UA if spec.partitioner else place[1]  # unassigned: the client's own partitioner chooses
     if not (spec.headers or spec.backdated_s or spec.tombstones or spec.empty):
         return int(client.produce_batch(topic, messages, partition=partition, on_delivery=report))
-    times: _Timestamp = {}
-    if spec.backdated_s:
-        times["timestamp"] = now_ns() // 10**6 - spec.backdated_s * 1000
     taken = 0
     for at, message in enumerate(messages):
         reported = report if message["value"] else _certified(message["headers"][0][1], report)
@@ -463,7 +463,7 @@ def enqueue(
                 headers=message.get("headers"),
                 partition=partition,
                 on_delivery=reported,
-                **times,
+                **backdated(spec.backdated_s),
             )
             taken += 1
         except BufferError:

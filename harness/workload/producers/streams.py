@@ -49,6 +49,7 @@ class Identity:
     idempotent: bool
     transactional: bool
     client: str
+    tries_recorded: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -118,6 +119,7 @@ class Reservations:
                 "transactional": who.transactional,
                 "client": who.client,
                 "reserved_ns": now_ns(),
+                "tries_recorded": who.tries_recorded,
             }
         )
         stream.reserved_end = end

@@ -96,6 +96,8 @@ class TransactionLoop(ProducerLoop):
         self._given_up: list[object] = []  # clients in a call that hangs; kept, since destroying one would hang as well
         self._group: object = None
         self._drawn = 0
+        self._initialised_ns: int | None = None  # when init_transactions of the client returned
+        self._end_called_ns: int | None = None  # when the end of the transaction was called first
 
     def _run(self) -> None:
         self._initialise()
@@ -191,6 +193,7 @@ class TransactionLoop(ProducerLoop):
         client = self.producer.client
         end = client.commit_transaction if commit else client.abort_transaction
         give_up_at_s = time.monotonic() + _END_S
+        self._end_called_ns = now_ns()
         while True:
             try:
                 self._timed_calls.call(lambda: end(_CALL_S), _HANG_S)
@@ -208,11 +211,12 @@ class TransactionLoop(ProducerLoop):
         """Calls init_transactions, which also ends a transaction that an earlier incarnation left open (KIP-98)."""
         if self.spec.offsets_of is not None and self._group is None:
             self._group = self._group_metadata(self.spec.offsets_of)
-        give_up_at_s = time.monotonic() + _INIT_S
+        give_up_at_s, self._initialised_ns = time.monotonic() + _INIT_S, None
         while True:
             init = self.producer.client.init_transactions
             try:
                 self._timed_calls.call(partial(init, _CALL_S), _HANG_S)
+                self._initialised_ns = now_ns()
                 return
             except CallHung as hung:
                 self._give_up(f"init_transactions of {self.name} hangs ({hung})")
@@ -257,8 +261,11 @@ class TransactionLoop(ProducerLoop):
                 "outcome": outcome.value,
                 "called_ns": called_ns,
                 "ended_ns": now_ns(),
+                "initialised_ns": self._initialised_ns,
+                "end_called_ns": self._end_called_ns,
             }
         )
+        self._end_called_ns = None
 
     def _write_offsets(self, offsets: Mapping[Place, int], txn_id: int, called_ns: int, error: str | None) -> None:
         """Writes rows with the outcome of the call; the transaction's outcome decides whether the offsets count."""

@@ -55,6 +55,22 @@ def test_the_broker_may_die_during_the_move(cluster: Cluster, play: Play) -> Non
     assert held(cluster, "moved") == before[::-1]
 
 
+def test_a_move_is_called_off_while_it_copies(cluster: Cluster, play: Play, admin: AdminView) -> None:
+    before = held(cluster, "moved")
+    *_, off, _, _ = play(
+        COPYABLE,
+        ("move", MOVE | {"rate_kb_s": 20}),
+        ("affected", {"do": "wait_effect", "fault": "move"}),
+        ("off", {"do": "redirect_log_dirs", "fault": "move"}),
+        ("there", {"do": "heal", "fault": "move"}),
+    )
+    assert "second copies of moved/0 were in the making, and were dropped" in off["effect"]["because"]
+    assert held(cluster, "moved") == before
+    reported = admin.log_directories(1)
+    assert reported is not None
+    assert reported.replicas["moved", 0].future is None
+
+
 def test_an_idle_replica_that_moves_has_no_effect(play: Play) -> None:
     reported = play.doubt(
         ("some", {"do": "produce", "producer": "bursts", "to": "idle/0", "records": 100}),

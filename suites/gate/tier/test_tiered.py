@@ -43,6 +43,7 @@ def test_segments_that_brokers_deleted_are_complete_in_the_tier(play: Play, admi
     assert looks.filled(5).ok
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     settled = looks.at_rest()
+    assert settled is not None
     assert settled.ok, settled.last_seen
     reported = admin.tiered_replicas(["far"])
     assert len(reported) == 3

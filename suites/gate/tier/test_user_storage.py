@@ -66,6 +66,7 @@ def test_its_objects_are_found_unchanged_and_deleted_ones_are_missing(
     assert looks.filled(5).ok
     play.stage.load.stop_producers()  # type: ignore[attr-defined]
     settled = looks.at_rest()
+    assert settled is not None
     assert settled.ok, settled.last_seen
     looks.look("healed")
     there, found = objects_of(theirs, ["far"]), objects_of(store(play), ["far"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.model.finding import Kind
+from harness.model.scenario.scenario import Regression
 from harness.model.verdict import Status
 from suites.unit.evidence_examples import judged, lost, verdict
 
@@ -36,7 +38,9 @@ class Silent:
 def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Plays the bug on releases with given verdicts; no cluster starts. `tested` is the release of the user."""
 
-    def play(bad: Any, fixed: Any, newest: Any, tested: str | None = None) -> regression.Outcome:
+    def play(
+        bad: Any, fixed: Any, newest: Any, tested: str | None = None, released: str = "4.3.1"
+    ) -> regression.Outcome:
         comes = {"3.8.0": bad, "3.9.0": fixed, tested: newest}
 
         def gate(options: GateOptions, progress: Any) -> GateResult:
@@ -51,7 +55,8 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
             )
 
         monkeypatch.setattr(run, "gate", gate)
-        monkeypatch.setattr(clusters, "find_release", lambda *_, **__: None)
+        versions = SimpleNamespace(version=released)
+        monkeypatch.setattr(clusters, "find_release", lambda *_, **__: versions)
         return regression.play(ISSUE, GateOptions(seed=1, out=tmp_path / "out", kafka=tested), Silent())
 
     return play
@@ -105,6 +110,17 @@ def test_a_bad_release_that_does_not_fail_for_its_bug_is_reported(played: Any, b
 
 def test_a_tested_release_that_the_scenario_names_is_not_run_twice(played: Any) -> None:
     assert [one.release for one in played(FAILED, PASSED, PASSED, tested="3.9.0").played] == ["3.8.0", "3.9.0"]
+
+
+@pytest.mark.parametrize("newest", ["3.9.0", "3.8.0"])
+def test_the_newest_release_is_not_run_twice_if_the_scenario_names_it(played: Any, newest: str) -> None:
+    assert [one.release for one in played(FAILED, PASSED, PASSED, released=newest).played] == ["3.8.0", "3.9.0"]
+
+
+def test_while_a_bug_is_open_only_a_release_that_the_user_names_must_pass() -> None:
+    known = Regression(issue=ISSUE, bad=("4.4.0",), fixed=(), expect=("lost",))
+    assert [*regression._asked(known, None)] == [("4.4.0", True)]
+    assert [*regression._asked(known, "4.5.0")] == [("4.4.0", True), ("4.5.0", False)]
 
 
 def test_a_bug_without_a_scenario_is_refused() -> None:

@@ -189,7 +189,7 @@ def test_a_declared_change_that_no_bundle_shows_is_found() -> None:
     assert unused(DECLARED, []) == [*DECLARED]
 
 
-@pytest.mark.parametrize("figure", ["read_back", "deleted_by"])
+@pytest.mark.parametrize("figure", ["read_back", "deleted_by", "deleted_records"])
 def test_a_new_figure_may_only_be_new(figure: str) -> None:
     with_it = changed("facts", figure, to={"partitions": 1})
     assert reported(with_it) == []

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.evidence import Bundle, BundleWriter, seal
+from harness.evidence.columns import arrow_schema
 from harness.evidence.manifest import OWN_DIGEST, own_digest
 from harness.evidence.parsing import converted
 from harness.evidence.seal import seal_directory
@@ -252,11 +253,15 @@ def test_sealing_refuses_evidence_that_could_not_be_judged(sealed: Path, wrong: 
 
 
 @pytest.mark.parametrize(
-    ("table", "column"), [(t, c) for t, columns in OPTIONAL_COLUMNS.items() for c in sorted(columns)]
+    ("table", "column"),
+    # Reservations are JSON lines, and those of the example lack the column.
+    [(t, c) for t, columns in OPTIONAL_COLUMNS.items() for c in sorted(columns) if t != "reservations"],
 )
 def test_a_parquet_table_may_leave_out_each_optional_column(sealed: Path, table: str, column: str) -> None:
-    (part,) = Bundle.open(sealed).table_files(table)
-    whole = pq.read_table(part)
+    parts = Bundle.open(sealed).table_files(table)
+    part = parts[0] if parts else sealed / table / "app.parquet"
+    part.parent.mkdir(exist_ok=True)
+    whole = pq.read_table(part) if parts else arrow_schema(table).empty_table()
     pq.write_table(whole.drop_columns([column]), part)
     assert seal_directory(sealed).complete
     (row,) = re.findall(rf"^\| [\w, ]*\b{column}\b[\w, ]* \|.*$", _section(table), re.MULTILINE)

@@ -6,6 +6,7 @@ import os
 import pty
 import subprocess
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
@@ -27,6 +28,7 @@ from harness.model.documents.verdict_facts import (
     ReadBack,
     ReadFromTier,
     ReadTimes,
+    Totals,
     VerdictFacts,
 )
 from harness.model.doubt_names import DoubtOrigin
@@ -466,9 +468,15 @@ def test_a_terminal_gets_a_spinner_and_keeps_the_lines() -> None:
 
 
 def read_back(copies_read: int, copies: int | None, **deleted: int) -> Verdict:
-    given = verdict("a", Status.PASS)
-    facts = ReadBack(partitions=8, copies_read=copies_read, copies=copies)
-    return replace(given, facts=VerdictFacts(read_back=facts, deleted_by=deleted))
+    return with_deleted(deleted, ReadBack(partitions=8, copies_read=copies_read, copies=copies))
+
+
+def with_deleted(by: Mapping[str, int], read: ReadBack | None = None) -> Verdict:
+    """Of 1,000 promised records these were deleted."""
+    records = Totals(attempted=1000, acked=1000, promised=1000, refused=0, unknown=0)
+    below = sum(count for cause, count in by.items() if cause not in ("compaction", "the deletion of their topic"))
+    facts = VerdictFacts(read_back=read, deleted_by=dict(by), deleted_records=below, records=records)
+    return replace(verdict("a", Status.PASS), facts=facts)
 
 
 @pytest.mark.parametrize(
@@ -496,9 +504,33 @@ def test_a_pass_says_how_many_copies_were_read(given: Verdict, said: str) -> Non
     assert f"  {said}" in text_of(gate_summary(ran("a", Status.PASS)), given).splitlines()
 
 
-def test_a_pass_says_how_many_records_were_deleted_by_what() -> None:
-    given = read_back(24, 24, compaction=1200, DeleteRecords=40)
-    line = "  Acknowledged records that were deleted, as declared: 40 by DeleteRecords, 1,200 by compaction."
-    assert line in text_of(gate_summary(ran("a", Status.PASS)), given).splitlines()
+@pytest.mark.parametrize(
+    ("by", "said"),
+    [
+        (
+            {"compact,delete with retention.ms=1000": 21},
+            "21 of 1,000 deleted, as compact,delete with retention.ms=1000 permits.",
+        ),
+        (
+            {"compaction": 200, "DeleteRecords": 40, "retention.ms=1000": 3},
+            "243 of 1,000 deleted: 40 by DeleteRecords, 200 by compaction, 3 as retention.ms=1000 permits.",
+        ),
+        # These are not promised any more, so they are not among the 1,000.
+        ({"the deletion of their topic": 500}, "500 of 1,500 deleted, with their topic."),
+    ],
+)
+def test_a_pass_says_how_many_records_were_deleted_by_what(by: Mapping[str, int], said: str) -> None:
+    given = with_deleted(by)
+    lines = text_of(gate_summary(ran("a", Status.PASS)), given).splitlines()
+    assert f"  {said}" in lines
+    assert "  Every promised record that was not deleted was read back: once, in order and unchanged." in lines
+    assert said not in text_of(gate_summary(ran("a", Status.FAIL)), replace(given, status=Status.FAIL))
+
+
+def test_without_deletions_nothing_is_said_of_them() -> None:
     assert "deleted" not in text_of(gate_summary(ran("a", Status.PASS)), read_back(24, 24))
-    assert "as declared" not in text_of(gate_summary(ran("a", Status.FAIL)), replace(given, status=Status.FAIL))
+
+
+def test_deleted_records_are_not_durable() -> None:
+    said = text_of(gate_summary(ran("a", Status.PASS)), with_deleted({"retention.ms=1000": 21}))
+    assert "979 of 979 promised records (100 %) durable; raw 979 of 1,000 acked records (97.9 %, 1.7 nines)" in said

@@ -102,3 +102,14 @@ def test_a_group_that_was_never_at_rest_is_named() -> None:
     seen = coordinators.groups_at_rest(looks.__getitem__, ["g", "h"], 0.05)
     assert (seen.ok, seen.asked, seen.unsettled) == (False, ("g", "h"), (looks["h"],))
     assert "group h is Empty: 2 partitions without a member" in seen.last_seen
+
+
+@pytest.mark.parametrize(("by_coordinator", "named"), [(True, ("g",)), (False, ())])
+def test_a_look_at_a_partition_of_two_members_is_kept_if_the_coordinator_assigned_it(
+    by_coordinator: bool, named: tuple[str, ...]
+) -> None:
+    once = look(GroupSeen("Reconciling", (Member("a", A), Member("b", A | B)), by_coordinator), {"a": A, "b": B})
+    then = look(GroupSeen("Stable", (Member("a", A), Member("b", B)), by_coordinator), {"a": A, "b": B})
+    looks = [once, then]
+    seen = coordinators.groups_at_rest(lambda _: looks.pop(0), ["g"], 5.0)
+    assert (seen.ok, tuple(one.group for one in seen.assigned_twice)) == (True, named)

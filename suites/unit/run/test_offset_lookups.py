@@ -6,13 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from harness.evidence import BundleWriter
 from harness.kafka.admin.offsets import EpochEnd, TimedOffset
 from harness.kafka.admin.topics import PartitionState
+from harness.model.wait_budget import WaitBudget
 from harness.run import offset_lookups
+from harness.run.offset_lookups import AnswerWaits
 
 MS = 10**6
 STARTED_NS, ENDED_NS = 1_000_000 * MS, 1_023_000 * MS
@@ -38,22 +41,30 @@ class Leaders:
     def offsets_by_time(self, times_ms: dict[tuple[str, int], int]) -> dict[tuple[str, int], TimedOffset]:
         (time_ms,) = set(times_ms.values())
         self.asked.append(time_ms)
+        if ("t", 1) not in times_ms:
+            return {("t", 0): TimedOffset(time_ms, time_ms, 0)}
         other = self.other.pop(0) if len(self.other) > 1 else self.other[0]
         return {("t", 0): TimedOffset(time_ms, time_ms, 0)} | ({("t", 1): other} if other else {})
 
 
 def rows(leaders: Leaders, folder: Path, holed: tuple[tuple[str, int], ...] = ()) -> list[dict[str, Any]]:
     bundle = BundleWriter(folder / "bundle")
-    offset_lookups.look_up(leaders, ["t"], bundle, STARTED_NS, ENDED_NS, holed)  # type: ignore[arg-type]
-    (part,) = (folder / "bundle" / "lookups").glob("*.parquet")
-    found: list[dict[str, Any]] = pq.read_table(part).to_pylist()
-    return found
+    waits = AnswerWaits()
+    offset_lookups.look_up(leaders, ["t"], bundle, STARTED_NS, ENDED_NS, waits, holed)  # type: ignore[arg-type]
+    return written(folder)
+
+
+def written(folder: Path) -> list[dict[str, Any]]:
+    """The rows of `lookups`, which are several parts on a busy machine."""
+    parts = sorted((folder / "bundle" / "lookups").glob("*.parquet"))
+    return [row for part in parts for row in pq.read_table(part).to_pylist()]
 
 
 def test_times_cover_the_whole_run_and_lie_beyond_both_ends(tmp_path: Path) -> None:
     leaders = Leaders(TimedOffset(None, None, None))
     reported = rows(leaders, tmp_path)
-    assert leaders.asked == [1_000_000 - 3_600_000, *range(1_000_000, 1_024_000, 1000), 1_023_000 + 3_600_000]
+    times = [1_000_000 - 3_600_000, *range(1_000_000, 1_024_000, 1000), 1_023_000 + 3_600_000]
+    assert leaders.asked == [*times, -3, -2]
     assert [row["time_ms"] for row in reported if row["partition"] == 0] == leaders.asked
     assert all(row["offset"] == row["time_ms"] for row in reported if row["partition"] == 0)
     assert all(row["offset"] is None and row["error"] is None for row in reported if row["partition"] == 1)
@@ -93,7 +104,50 @@ def test_a_leader_that_never_answers_has_rows_that_say_so(tmp_path: Path, monkey
     monkeypatch.setattr(offset_lookups, "DEADLINE_S", 0.01)
     monkeypatch.setattr(offset_lookups, "TIMES", 2)
     reported = [row for row in rows(Leaders(None), tmp_path) if row["partition"] == 1]
-    assert [row["error"] for row in reported] == ["no answer from a leader"] * 4
+    assert [row["error"] for row in reported] == ["no answer from a leader"] * 6
+
+
+def asked_again(batches: list[tuple[int, int, int]], folder: Path, none: tuple[int, ...] = ()) -> list[int]:
+    """The times that the leader of t/0, broker 1, is asked for. batches: broker, segment, latest time. none: times
+    for which it had no record."""
+    bundle = BundleWriter(folder / "bundle")
+    (folder / "bundle" / "batches").mkdir(parents=True)
+    columns = dict(zip(("broker", "segment", "max_timestamp_ms"), map(list, zip(*batches, strict=True)), strict=True))
+    columns |= {"topic": ["t"] * len(batches), "partition": [0] * len(batches)}
+    pq.write_table(pa.table(columns), folder / "bundle" / "batches" / "disks-0.parquet")
+    leaders = Leaders(None)
+    answered = {("t", 0): none} if none else {}
+    offset_lookups.look_up_again(leaders, ["t"], bundle, answered, AnswerWaits())  # type: ignore[arg-type]
+    assert [row["time_ms"] for row in written(folder)] == leaders.asked
+    assert {row["partition"] for row in written(folder)} <= {0}
+    return leaders.asked
+
+
+def test_times_around_the_ends_of_the_first_and_the_last_closed_segment_are_asked_for(tmp_path: Path) -> None:
+    batches = [(1, 0, 10), (1, 0, 30), (1, 0, 20), (1, 5, 28), (1, 5, 50), (1, 9, 70), (1, 12, 90), (2, 3, 40)]
+    assert asked_again(batches, tmp_path) == [29, 30, 31, 28, 69, 70, 71, 90]
+
+
+def test_of_a_log_with_one_segment_no_edge_is_asked_for(tmp_path: Path) -> None:
+    assert asked_again([(1, 0, 10), (2, 0, 10), (2, 5, 20)], tmp_path) == []
+
+
+def test_times_without_a_record_are_asked_for_again_after_the_disks_were_read(tmp_path: Path) -> None:
+    assert asked_again([(1, 0, 10)], tmp_path, none=(4, -3)) == [4, -3]
+
+
+def test_times_of_the_run_without_a_record_are_returned(tmp_path: Path) -> None:
+    leaders, bundle = Leaders(TimedOffset(None, None, None)), BundleWriter(tmp_path / "bundle")
+    none = offset_lookups.look_up(leaders, ["t"], bundle, STARTED_NS, ENDED_NS, AnswerWaits())  # type: ignore[arg-type]
+    assert none == {("t", 1): [time_ms for time_ms in leaders.asked if time_ms <= ENDED_NS // MS]}
+
+
+class Silent(Leaders):
+    """No leader answers."""
+
+    def offsets_by_epoch(self, epochs: dict[tuple[str, int], int]) -> dict[tuple[str, int], EpochEnd]:
+        super().offsets_by_epoch(epochs)
+        return {}
 
 
 class Led(Leaders):
@@ -109,7 +163,7 @@ class Led(Leaders):
 
 def epoch_rows(leaders: Leaders, folder: Path) -> list[tuple[Any, ...]]:
     bundle = BundleWriter(folder / "bundle")
-    offset_lookups.look_up_epochs(leaders, ["t"], bundle)  # type: ignore[arg-type]
+    offset_lookups.look_up_epochs(leaders, ["t"], bundle, AnswerWaits())  # type: ignore[arg-type]
     (part,) = (folder / "bundle" / "epoch_ends").glob("*.parquet")
     names = ("partition", "epoch", "reported_epoch", "end_offset", "error")
     return [tuple(row[name] for name in names) for row in pq.read_table(part).to_pylist()]
@@ -137,7 +191,18 @@ def test_questions_without_an_answer_share_one_time_budget(tmp_path: Path, monke
     monkeypatch.setattr(offset_lookups, "DEADLINE_S", 0.3)
     leaders = Leaders(None)
     reported = rows(leaders, tmp_path)
-    assert [row["error"] for row in reported if row["partition"] == 1] == ["no answer from a leader"] * 26
+    assert [row["error"] for row in reported if row["partition"] == 1] == ["no answer from a leader"] * 28
     times = [leaders.asked.count(row["time_ms"]) for row in reported if row["partition"] == 1]
     assert times[0] > 2
-    assert times[2:] == [1] * 24
+    assert times[2:] == [1] * 26
+
+
+def test_little_time_is_left_for_questions_when_the_budget_of_the_run_is_spent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offset_lookups, "LEAST_S", 0.0)
+    budget, leaders = WaitBudget(0.0), Silent(None)
+    budget.begin("the cluster did not recover")
+    waits = AnswerWaits(budget)
+    offset_lookups.look_up_epochs(leaders, ["t"], BundleWriter(tmp_path / "bundle"), waits)  # type: ignore[arg-type]
+    assert 1 <= len(leaders.asked) <= 2

@@ -15,6 +15,7 @@ from harness.model.documents.cluster import ReplicaLog, Snapshot
 from harness.model.documents.run import Recovered
 from harness.model.pending import Pending
 from harness.model.scenario.scenario import Topic
+from harness.model.wait_budget import WaitBudget
 from harness.run import recovery
 
 CLUSTER = cast(Any, SimpleNamespace(controllers=(101,), brokers=(1, 2, 3), running=lambda node: True))
@@ -136,3 +137,12 @@ def test_partitions_that_there_are_and_that_nobody_tells_of_are_named() -> None:
     topics = [Topic(name="t", partitions=3)]
     assert recovery.not_reported(snapshot(*(replace(ROW, partition=p) for p in range(3))), topics) == ""
     assert recovery.not_reported(snapshot(replace(ROW, partition=1)), topics) == "t-0, t-2"
+
+
+def test_with_a_spent_budget_a_snapshot_is_still_taken_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recovery, "SNAPSHOT_LEAST_S", 0.0)
+    budget = WaitBudget(0.0)
+    budget.begin("a wait in vain")
+    short, full = snapshot(replace(ROW, isr=(1,))), snapshot(ROW)
+    looks = Admin(short, full)
+    assert recovery.snapshot(cast(Any, looks), "healed", ["t"], [], budget) == short

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from harness.kafka.admin.fetch import Served
 from harness.model.documents.reads import Read, ReadKind
@@ -77,3 +78,10 @@ def test_a_read_that_never_began_asks_for_the_start() -> None:
     leader = Leader(ERROR)
     refusals.with_refusals([read(-1, start=4)], leader, 0.05)
     assert leader.offsets == {4}
+
+
+@pytest.mark.parametrize(("error", "refuses"), [("OFFSET_OUT_OF_RANGE", False), ("UNKNOWN_SERVER_ERROR", True)])
+def test_a_read_that_was_cut_short_may_have_ended_before_a_gap(error: str, refuses: bool) -> None:
+    cut = structs.replace(read(5), cut_short=True)
+    (found,) = refusals.with_refusals([cut], Leader(Served(error, b"")), 0.05)
+    assert (found.refused is not None) is refuses

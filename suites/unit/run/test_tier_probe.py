@@ -14,8 +14,10 @@ from harness.kafka.admin.offsets import TieredReplica
 from harness.kafka.release.release import Release
 from harness.kafka.storage.local_tier import ROOT
 from harness.kafka.storage.segment_scan import REMOTE_TIER
+from harness.model.documents.run import TierAtRest
 from harness.model.scenario.scenario import Producer, Scenario, Topic
-from harness.run import recovery, tier_probe
+from harness.run import recovery, tier_lag, tier_probe
+from harness.run.tier_lag import Lag, Lags
 from harness.run.tier_probe import TierProbe
 from harness.workload.drain.internal_topic_reads import RawRecord
 from suites.unit.kafka.storage.test_local_tier import SEGMENT, TOPIC_ID, put
@@ -64,30 +66,41 @@ def reported(highest: int | None, local: int = 0) -> dict[tuple[str, int, int], 
     return {("far", 0, broker): TieredReplica(0, local, 50, highest) for broker in (1, 2)}
 
 
+def rest(probe: TierProbe) -> TierAtRest:
+    waited = probe.at_rest()
+    assert waited is not None
+    return waited
+
+
 def looks(
     brokers: Brokers,
     answers: dict[tuple[str, int, int], TieredReplica],
     config: dict[str, str] | None = None,
     fed: bool = True,
+    stable: int = 50,
 ) -> TierProbe:
     admin = SimpleNamespace(
         topic_configs=lambda topics: {"far": CONFIG | (config or {})},
         tiered_replicas=lambda topics: answers,
-        partitions=lambda topics: [SimpleNamespace(topic="far", partition=0, topic_id=TOPIC_ID, leader=2)],
+        partitions=lambda topics: (
+            [SimpleNamespace(topic="far", partition=0, topic_id=TOPIC_ID, leader=2)] if topics else []
+        ),
+        watermarks=lambda topics: {("far", 0): (50, stable)},
     )
-    topic = Topic(name="far", partitions=1, config=CONFIG | (config or {}))
+    declared = CONFIG | (config or {}) | {"remote.storage.enable": "true"}  # a step may have disabled it
+    topic = Topic(name="far", partitions=1, config=declared)
     producers = (Producer(name="p", topics=("far",), when="always" if fed else "steps"),)
     scenario = Scenario(name="s", title="", property="", topics=(topic, Topic(name="near")), producers=producers)
     return TierProbe(cast(Any, brokers), cast(Any, admin), scenario, BundleWriter(brokers.root / "bundle"))
 
 
 def test_a_replica_with_only_the_active_segment_is_at_rest(tmp_path: Path) -> None:
-    assert looks(Brokers(tmp_path, (40,)), reported(39, 40)).at_rest().ok
+    assert rest(looks(Brokers(tmp_path, (40,)), reported(39, 40))).ok
 
 
 def test_segments_that_a_replica_has_deleted_need_not_be_copied(tmp_path: Path) -> None:
     """For example where the metadata of the copies is lost."""
-    assert looks(Brokers(tmp_path, (40,)), reported(9, 40)).at_rest().ok
+    assert rest(looks(Brokers(tmp_path, (40,)), reported(9, 40))).ok
 
 
 def test_joints_are_where_a_copy_or_a_local_log_begins(tmp_path: Path) -> None:
@@ -100,26 +113,63 @@ def test_joints_are_where_a_copy_or_a_local_log_begins(tmp_path: Path) -> None:
 @pytest.mark.parametrize("highest", [39, None])
 def test_local_segments_are_at_rest_only_where_their_retention_keeps_them(tmp_path: Path, highest: int | None) -> None:
     brokers = Brokers(tmp_path, (30, 40))
-    settled = looks(brokers, reported(highest)).at_rest()
+    settled = rest(looks(brokers, reported(highest)))
     assert not settled.ok
     assert "far-0 of broker 1: segments [30, 40] are still there" in settled.last_seen
     assert "far-0 of broker 2: segments [30, 40] are still there" in settled.last_seen
-    assert looks(brokers, reported(highest), LARGE).at_rest().ok
+    assert rest(looks(brokers, reported(highest), LARGE)).ok
 
 
 @pytest.mark.parametrize(("kept_ms", "ok"), [("1000", False), ("600000", True), ("-2", True)])
 def test_a_short_retention_by_time_deletes_local_segments_soon(tmp_path: Path, kept_ms: str, ok: bool) -> None:
     by_time = {**LARGE, "local.retention.ms": kept_ms}
-    assert looks(Brokers(tmp_path, (30, 40)), reported(39), by_time).at_rest().ok is ok
+    assert rest(looks(Brokers(tmp_path, (30, 40)), reported(39), by_time)).ok is ok
+
+
+def test_a_local_retention_that_a_step_has_changed_counts(tmp_path: Path) -> None:
+    declared = looks(Brokers(tmp_path, (30, 40)), reported(39), LARGE)
+    declared._admin.topic_configs = lambda topics: {"far": CONFIG | LARGE | {"local.retention.ms": "1000"}}  # type: ignore[method-assign]
+    assert "segments [30, 40] are still there" in rest(declared).last_seen
 
 
 def test_a_segment_that_is_not_copied_is_not_at_rest(tmp_path: Path) -> None:
-    settled = looks(Brokers(tmp_path, (30, 40)), reported(29), LARGE).at_rest()
+    settled = rest(looks(Brokers(tmp_path, (30, 40)), reported(29), LARGE))
     assert "far-0 of broker 2: in the tier up to 29, rolled up to 39" in settled.last_seen
 
 
+def test_a_leader_that_copies_nothing_is_behind(tmp_path: Path) -> None:
+    (lag,) = rest(looks(Brokers(tmp_path, (30, 40)), reported(29), LARGE)).behind
+    assert (lag.topic, lag.topic_id, lag.partition, lag.leader) == ("far", TOPIC_ID, 0, 2)
+    assert (lag.tiered_end, lag.closed_end) == (30, 40)
+
+
+@pytest.mark.parametrize(
+    ("highest", "stable", "config"),
+    [
+        (29, 39, {}),  # a transaction is open in the closed segment
+        (39, 50, {}),  # only the local segments are still to be deleted
+        (None, 50, {}),  # the release does not report it
+        (29, 50, {"remote.log.copy.disable": "true"}),
+    ],
+)
+def test_a_leader_that_need_not_copy_is_not_behind(
+    tmp_path: Path, highest: int | None, stable: int, config: dict[str, str]
+) -> None:
+    waited = looks(Brokers(tmp_path, (30, 40)), reported(highest), config, stable=stable).at_rest()
+    assert waited is not None
+    assert (waited.ok, waited.behind) == (False, ())
+
+
+def test_a_leader_that_makes_progress_is_not_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lags, now_s = Lags(), iter([0.0, 40.0, 60.0])
+    monkeypatch.setattr(tier_lag, "time", SimpleNamespace(monotonic=lambda: next(now_s)))
+    for tiered_end in (30, 35):
+        lags.look({("far", 0): Lag(TOPIC_ID, 2, tiered_end, 40)})
+    assert lags.stalled(60.0) == ()
+
+
 def test_a_truncated_follower_is_at_rest_with_a_segment_that_is_partly_in_the_tier(tmp_path: Path) -> None:
-    assert looks(Brokers(tmp_path, (40,), others=(30, 45)), reported(39, 40)).at_rest().ok
+    assert rest(looks(Brokers(tmp_path, (40,), others=(30, 45)), reported(39, 40))).ok
 
 
 @pytest.mark.parametrize(
@@ -133,19 +183,19 @@ def test_a_follower_is_not_at_rest_with_a_copied_segment_or_an_old_highest_offse
     tmp_path: Path, others: tuple[int, ...], highest: int, seen: str
 ) -> None:
     heard = reported(39, 40) | {("far", 0, 1): TieredReplica(0, 30, 50, highest)}
-    settled = looks(Brokers(tmp_path, (40,), others), heard).at_rest()
+    settled = rest(looks(Brokers(tmp_path, (40,), others), heard))
     assert seen in settled.last_seen
 
 
 def test_a_topic_whose_remote_storage_is_disabled_is_not_waited_for(tmp_path: Path) -> None:
     brokers = Brokers(tmp_path, (0, 100, 200))
     gone = looks(brokers, reported(None), {"remote.storage.enable": "false"})
-    assert gone.at_rest().ok
+    assert rest(gone).ok
     assert gone.lacking(5) == ""
 
 
 def test_a_broker_that_does_not_report_is_not_at_rest(tmp_path: Path) -> None:
-    settled = looks(Brokers(tmp_path, (40,)), {}).at_rest()
+    settled = rest(looks(Brokers(tmp_path, (40,)), {}))
     assert "broker 1 does not report far-0" in settled.last_seen
 
 
@@ -162,6 +212,21 @@ def test_a_partition_with_few_segments_is_named(tmp_path: Path) -> None:
     (another / f"{70:020}-{SEGMENT}.log").touch()
     assert one.lacking(3) == "far-0 has 2 of 3 segments in the tier"
     assert one.filled(2).ok
+
+
+@pytest.mark.parametrize("limit", [{"retention.bytes": "4194304"}, {"retention.ms": "8000"}])
+def test_a_segment_that_retention_has_deleted_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: dict[str, str]
+) -> None:
+    monkeypatch.setattr(tier_probe, "read_all", lambda *_: [])
+    monkeypatch.setattr(tier_probe, "_finished", lambda _: [(TOPIC_ID, "far", 0, 40)])
+    long = looks(
+        Brokers(tmp_path / "long", (43,)), reported(42, 43), {"retention.bytes": "-1", "retention.ms": "604800000"}
+    )
+    assert long.lacking(1) == "far-0 has 0 of 1 segments in the tier"
+    short = looks(Brokers(tmp_path / "short", (43,)), reported(42, 43), limit)
+    assert short.lacking(1) == ""
+    assert short.lacking(2) == "far-0 has 1 of 2 segments in the tier"
 
 
 def test_the_tables_are_those_of_the_evidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,6 +263,6 @@ def test_without_a_tier_nothing_is_read_and_nothing_is_written(tmp_path: Path) -
         BundleWriter(tmp_path / "bundle"),
     )
     none.look("end")
-    assert none.at_rest().ok
+    assert none.at_rest() is None
     assert none.filled(20).ok
     assert not list((tmp_path / "bundle").glob("tier_*"))

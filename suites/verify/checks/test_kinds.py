@@ -40,6 +40,12 @@ def unended(*states: str) -> dict[str, object]:
     return {"ok": False, "waited_s": 105.0, "last_seen": "pending", "open": left}
 
 
+def uncopied(*offsets: int) -> dict[str, object]:
+    """The wait for the remote tier ended in vain, and a leader had copied nothing of so many offsets."""
+    lag = {"topic": "t", "topic_id": "i", "partition": 0, "leader": 1, "tiered_end": 0, "still_s": 60.0}
+    return {"ok": False, "waited_s": 60.0, "last_seen": "", "behind": [lag | {"closed_end": n} for n in offsets]}
+
+
 def restless(**look: object) -> dict[str, object]:
     """The wait for groups to be at rest, with the last look at one that never was."""
     return {"ok": False, "waited_s": 90.0, "last_seen": "pending", "unsettled": [{"group": "g", **look}]}
@@ -86,6 +92,16 @@ def overlapping(history: Built, reported: int) -> Built:
     first, last = history.rows("offset_commits")
     first["returned_ns"] = last["called_ns"] + 1
     history.drained["groups"][0]["offset"] = reported
+    return history
+
+
+def called_late(history: Built, *seqs: int, late_ms: int = 2000) -> Built:
+    """These records were sent so long after their time."""
+    for seq in seqs:
+        (row,) = history.rows("ledger", seq=seq)
+        late = {"called_ns": row["called_ns"] + late_ms * MS, "returned_ns": row["returned_ns"] + late_ms * MS}
+        history.change("ledger", late, seq=seq)
+        history.change("observations", {"timestamp_ms": late["called_ns"] // MS}, seq=seq)
     return history
 
 
@@ -206,6 +222,16 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
     "two records are exchanged": (History("AAAA").build(swap(1, 2)), ["reordered 1"]),
     "a record of unknown outcome is written late": (History("AUA").build(swap(1, 2)), ["reordered 1"]),
+    # --- below_acked
+    "a record is sent after the next was acknowledged": (called_late(built("AAAA"), 1), ["below_acked 1"]),
+    "two records are sent after the last was acknowledged": (called_late(built("AAAA"), 1, 2), ["below_acked 2"]),
+    "a record is sent just after the next was acknowledged": (called_late(built("AAAA"), 1, late_ms=400), []),
+    "a record with an unknown outcome is sent late": (called_late(built("AUAA"), 1), []),
+    "a record that was acknowledged without an offset is sent late": (called_late(built("AaAA"), 1), []),
+    "the offset of an early acknowledgement is wrong": (
+        built("A..A..A").change("ledger", {"offset": 9}, seq=0),
+        [],
+    ),
     # --- corrupt, misrouted, phantom
     "one reader receives a damaged record": (
         built("AAA").change("observations", {"intact": False}, reader="live", offset=1),
@@ -402,6 +428,18 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         after_healing(built("AAA"), groups_at_rest=restless(state="Stable", differing=1)),
         [],
     ),
+    "a leader copies no closed segment to the tier": (
+        after_healing(built("AAA"), tier_at_rest=uncopied(10)),
+        ["tier_lag 10"],
+    ),
+    "a tier is slow": (
+        after_healing(built("AAA"), tier_at_rest=uncopied()),
+        [],
+    ),
+    "a leader copies no closed segment, and a node is down": (
+        after_healing(built("AAA"), tier_at_rest=uncopied(10), recovered=DOWN),
+        [],
+    ),
     "a group that does not come to rest, and a node that is down": (
         after_healing(built("AAA"), groups_at_rest=restless(state=None), recovered=DOWN),
         [],
@@ -463,6 +501,21 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "a disk lacks its last batch": (built("AAA").drop("batches", broker=2, base_offset=2), ["replica_divergence 1"]),
     "a disk has another batch": (
         built("AAAA").change("batches", {"digest": 5}, broker=3, base_offset=1),
+        ["replica_divergence 1"],
+    ),
+    "a disk lacks a batch, and another has it twice": (
+        built("AAAA").drop("batches", broker=3, base_offset=2).copy("batches", {}, broker=1, base_offset=2),
+        ["replica_divergence 1"],
+    ),
+    "two disks lack a batch, and the third has it three times": (
+        built("AAAA").change("batches", {"broker": 1}, base_offset=2),
+        ["replica_divergence 1"],
+    ),
+    "a disk has a batch twice": (built("AAAA").copy("batches", {}, broker=1, base_offset=2), []),
+    "a disk has a number in another column": (
+        built("AAAA")
+        .change("batches", {"producer_id": None, "producer_epoch": 5}, base_offset=1)
+        .change("batches", {"producer_id": 5, "producer_epoch": None}, broker=2, base_offset=1),
         ["replica_divergence 1"],
     ),
     "a disk has another leader epoch": (

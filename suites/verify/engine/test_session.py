@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import py4j  # type: ignore[import-untyped]
 import pytest
 from pyspark.errors import ArithmeticException
 
@@ -125,7 +127,7 @@ def _ended(pid: int) -> bool:
 @pytest.mark.parametrize(
     ("query", "said"),
     [
-        ("kill", "Spark's Java process ended while it judged"),
+        ("kill", "Spark's Java process ended while it judged (it printed no reason); try again"),
         # An array of 16 GB: Java does not even try to fill it.
         (
             "SELECT size(sequence(1, id + 2000000000)) FROM range(1)",
@@ -140,6 +142,15 @@ def test_a_java_process_that_ends_is_named_once(query: str, said: str) -> None:
     assert done.returncode == Exit.HARNESS
     assert said in done.stderr.decode()
     assert len(done.stderr.decode().strip().splitlines()) == 1
+
+
+def test_py4j_logs_no_tracebacks(spark: SparkSession, caplog: pytest.LogCaptureFixture) -> None:
+    """As it does if the connection is reset, or at Ctrl-C."""
+    root, of_py4j = logging.getLogger(), str(Path(py4j.__file__).with_name("java_gateway.py"))
+    with java_runs(spark):
+        for pathname in (of_py4j, __file__):
+            root.handle(logging.makeLogRecord({"msg": "lost", "levelno": logging.ERROR, "pathname": pathname}))
+    assert [record.pathname for record in caplog.records] == [__file__]
 
 
 def test_a_query_that_fails_is_no_end_of_java(spark: SparkSession) -> None:

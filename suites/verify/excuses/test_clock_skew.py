@@ -7,6 +7,8 @@ from typing import TypedDict, Unpack
 import pytest
 from pyspark.sql import SparkSession
 
+from harness.model.clock import CLOCKS_MS
+from harness.workload.producers.produce_arguments import UNORDERED_MS
 from suites.verify.edits import contract
 from suites.verify.history import MS, START_NS, Built, History
 from suites.verify.judging import HistoryBatch, reported
@@ -102,3 +104,7 @@ def judged(spark: SparkSession) -> dict[str, list[str]]:
 @pytest.mark.parametrize("name", CASES)
 def test_a_wrong_clock_excuses_only_its_own_error(judged: dict[str, list[str]], name: str) -> None:
     assert judged[name] == CASES[name][1]
+
+
+def test_the_disorder_of_backdated_records_is_less_than_clocks_may_differ() -> None:
+    assert UNORDERED_MS < CLOCKS_MS

@@ -13,7 +13,7 @@ from harness.model.verdict import Status, Verdict
 from suites.verify.checks.tier.tiered_history import DELETED, DELETING, FINISHED, STARTED, tiered, wrote
 from suites.verify.edits import contract
 from suites.verify.history import MS, RC, START_NS, Built
-from suites.verify.judging import reported, verdicts
+from suites.verify.judging import HistoryBatch, reported
 
 S = 1000 * MS
 LOOKED_NS = START_NS + 10**12
@@ -266,10 +266,13 @@ HOLES: dict[str, tuple[Built, bool]] = {
     "no hole": (tiered(), True),
 }
 
+BATCH = HistoryBatch(built for built, _ in [*CASES.values(), *HOLES.values()])
+
 
 @pytest.fixture(scope="module")
 def judged(spark: SparkSession) -> dict[str, Verdict]:
-    return dict(zip(CASES, verdicts(spark, [built for built, _ in CASES.values()]), strict=True))
+    """The verdict on each case, and on each hole."""
+    return dict(zip([*CASES, *HOLES], BATCH.verdicts(spark), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -288,8 +291,8 @@ def test_the_excuse_names_the_election(judged: dict[str, Verdict]) -> None:
     }
 
 
-def test_a_hole_is_a_doubt_unless_it_is_excused(spark: SparkSession) -> None:
-    judged = dict(zip(HOLES, verdicts(spark, [built for built, _ in HOLES.values()]), strict=True))
-    assert {name: (verdict.status, {d.name for d in verdict.doubts}) for name, verdict in judged.items()} == {
-        name: (Status.PASS, set()) if sound else (Status.INCONCLUSIVE, {"hole"}) for name, (_, sound) in HOLES.items()
-    }
+@pytest.mark.parametrize("name", HOLES)
+def test_a_hole_is_a_doubt_unless_it_is_excused(name: str, judged: dict[str, Verdict]) -> None:
+    verdict, sound = judged[name], HOLES[name][1]
+    expected = (Status.PASS, set()) if sound else (Status.INCONCLUSIVE, {"hole"})
+    assert (verdict.status, {doubt.name for doubt in verdict.doubts}) == expected

@@ -11,6 +11,6 @@ class Reported(Reason):
     BEHIND = "behind", "It is one that the group committed, and below the last acknowledged commit."
     NOBODY = "nobody", "No commit had it."
     DELETED = "deleted", "The group was deleted with its offsets, and has one again."
-    GONE = "gone", "The group has no offset."
-    BEGAN_BELOW = "began below", "A member began below everything that its group had committed."
+    GONE = "no_offset", "The group has no offset."
+    BEGAN_BELOW = "began_below", "A member began below everything that its group had committed."
     OFFSETS = "offsets", "The records and the offsets of one transaction had different outcomes."

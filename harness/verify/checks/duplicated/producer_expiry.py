@@ -13,15 +13,13 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.model.clock import CLOCKS_MS
 from harness.model.excuse import Evidence, EvidenceKind
 from harness.model.finding import Kind
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE, frame
 from harness.verify.excuse import Excuse
 from harness.verify.excuses.client_faults import within
-
-# The clock of the broker and ours are those of one machine, but ours is monotonic: allowed difference.
-_CLOCKS_MS: Final = 500
 
 
 def _written_after_expiry(rows: DataFrame, given: Prepared) -> DataFrame:
@@ -45,7 +43,7 @@ def _written_after_expiry(rows: DataFrame, given: Prepared) -> DataFrame:
     limit = F.broadcast(frame(given.spark, {"expiration_ms": "int64"}, limits))
     joined = rows.join(last, [*PLACE, "offset"], "left").join(limit, BUNDLE, "left")
     old_ms = F.expr("returned_ns DIV 1000000") - F.col("last_ms")
-    expired = (F.col("kind") == Kind.DUPLICATED.value) & (old_ms >= F.col("expiration_ms") - _CLOCKS_MS)
+    expired = (F.col("kind") == Kind.DUPLICATED.value) & (old_ms >= F.col("expiration_ms") - CLOCKS_MS)
     why = F.concat(
         F.lit("producer.id.expiration.ms="),
         F.col("expiration_ms").cast("string"),

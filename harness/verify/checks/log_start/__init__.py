@@ -15,6 +15,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.model.clock import CLOCKS_MS
 from harness.model.documents.cluster import Snapshot
 from harness.model.documents.steps import LogStartSeen, RecordsDeleted, TierLeft
 from harness.model.documents.verdict_facts import VerdictFacts
@@ -25,7 +26,8 @@ from harness.model.schemas import Columns
 from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
 from harness.verify.checks.log_start.delete_records import deleted_records_returned, returned, returned_by_design
-from harness.verify.checks.log_start.deleted import BELOW, below_at_the_end, deleted_by
+from harness.verify.checks.log_start.deleted import BELOW, below_at_the_end, deleted_by, deleted_records
+from harness.verify.checks.log_start.sampled import sampled_log_starts
 from harness.verify.checks.tier.retention import Kept, kept_in_tier
 from harness.verify.checks.tier.state import Tier
 from harness.verify.engine.case import Case, Place
@@ -39,8 +41,6 @@ from harness.verify.excuses.retention import Limits, limits_of
 from harness.verify.promise import Check, Introduced, Settings, span
 from harness.verify.sentences import promise
 
-# The clock of the broker and ours are those of one machine, but ours is monotonic: allowed difference.
-_CLOCKS_MS: Final = 500
 _SAMPLES: Final[Columns] = {
     "topic": "string",
     "topic_id": "string",
@@ -206,7 +206,7 @@ def _bounds(
     limits: Limits, in_tier: Callable[[int | None], Kept | None] = lambda _: Kept()
 ) -> Iterator[tuple[int | None, ...]]:
     """The columns of a sample's rows from `limit` on. in_tier: what the remote tier holds that is not younger."""
-    young_ms = None if limits.young_ms is None else limits.young_ms + _CLOCKS_MS
+    young_ms = None if limits.young_ms is None else limits.young_ms + CLOCKS_MS
     if not limits.sizes:
         yield 0, None, None, 0, 0, 0, young_ms
     for number, size in enumerate(limits.sizes):
@@ -240,15 +240,17 @@ def _deleted_to(case: Case, topic: str, partition: int, at_ns: int) -> int:
 
 
 def _of_documents(known: Known) -> Addition:
-    """Findings: log starts above the log, and deleted records that are there again."""
+    """Findings: log starts above the log, deleted records that are there again, and log starts in samples."""
     case = known.case
+    at_the_end = [*_beyond_the_log(case), *deleted_records_returned(case)] if case.complete else []
     return Addition(
-        findings=[*_beyond_the_log(case), *deleted_records_returned(case)] if case.complete else [],
+        findings=[*at_the_end, *sampled_log_starts(case)],
         doubts=[*_not_judged(known)],
         notes=returned_by_design(case),
         facts=VerdictFacts(
             deleted=below_at_the_end(case),
             deleted_by=deleted_by(known),
+            deleted_records=deleted_records(known),
             returned=returned(case),
         ),
     )
@@ -279,11 +281,7 @@ def _beyond_the_log(case: Case) -> Iterator[Finding]:
 
 
 def _only_by_settings(settings: Settings) -> str:
-    topic, said = settings.topic, "only retention by size or time, DeleteRecords and deletion move the start of a log"
-    if topic is None:
-        return said
-    declared = {"retention.ms": topic.retention_ms, "retention.bytes": topic.retention_bytes}
-    return f"{said} ({', '.join(f'{key}={settings.over_time(key, value)}' for key, value in declared.items())})"
+    return settings.with_retention("only retention by size or time, DeleteRecords and deletion move the start of a log")
 
 
 CHECK: Final = Check(
@@ -308,5 +306,9 @@ CHECK: Final = Check(
         "log_start_beyond_size",
         "log_start_of_deleted_records",
         "near_log_start_of_deleted_records",
+        "log_start_moved_back",
+        "near_log_start_moved_back_after_a_sudden_end",
+        "log_start_that_a_follower_does_not_learn",
+        "near_log_start_that_a_follower_has_not_learned_yet",
     ),
 )

@@ -48,7 +48,7 @@ def lost(drill: Drill) -> DataFrame:
         .join(drill.shown.select(*RECORD, "ru"), RECORD, "left")
     )
     missing = at_place(missing, given.places)
-    missing = missing.join(_kept_since(given, missing), PLACE, "left")
+    missing = missing.join(kept_since(given, missing), PLACE, "left")
     # An acknowledgement without an offset: the record may have been deleted, unless it was sent after a record that is
     # kept had been acknowledged.
     perhaps = (F.col("log_start") > 0) & F.coalesce(F.col("called_ns") <= F.col("kept_since_ns"), F.lit(True))
@@ -101,7 +101,7 @@ def beyond_every_log(drill: Drill) -> DataFrame:
     return found(beyond.join(below, RECORD, "left_anti"), Kind.LOST, Lost.BEYOND_EVERY_LOG)
 
 
-def _kept_since(given: Prepared, missing: DataFrame) -> DataFrame:
+def kept_since(given: Prepared, missing: DataFrame) -> DataFrame:
     """When the first record at or above the log start was acknowledged; what was sent later is after it in the log.
 
     By partition, of those with lost records of unknown offset and a log start above 0.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -19,7 +19,7 @@ from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
 from harness.verify.checks.share_groups import archived, began
 from harness.verify.checks.share_groups.reasons import Shared
-from harness.verify.engine.case import Case
+from harness.verify.engine.case import Case, Place
 from harness.verify.engine.kept import kept
 from harness.verify.engine.known import Known
 from harness.verify.engine.prepared import Prepared
@@ -65,7 +65,8 @@ def share_groups(given: Prepared) -> DataFrame:
     acknowledged: commit_regressed, because the group delivered it again after the first. Any other repeated delivery is
     at-least-once, and no finding.
     """
-    rows = [row for n, case in enumerate(given.cases) for row in _progress(n, case)]
+    whole = began.from_the_first(given)
+    rows = [row for n, case in enumerate(given.cases) for row in _progress(n, case, whole)]
     stands = F.broadcast(frame(given.spark, _STANDS, rows))
     wanted = _wanted(given, stands)
     answered = given.deliveries.where(given.complete)
@@ -126,8 +127,9 @@ def _wanted(given: Prepared, stands: DataFrame) -> DataFrame:
     return shown.select(*_GIVEN, "stream", "seq", "limit", "lock_ms", "late", "unseen", "done", "start").distinct()
 
 
-def _progress(number: int, case: Case) -> Iterator[Values]:
-    """The progress of each share group, for every partition of its topics; nothing for a run that did not finish."""
+def _progress(number: int, case: Case, whole: Collection[tuple[int, str, Place]]) -> Iterator[Values]:
+    """The progress of each share group, for every partition of its topics; nothing for a run that did not finish.
+    whole: `began.from_the_first`."""
     last = case.last_snapshot
     if last is None or not case.complete:
         return
@@ -143,7 +145,7 @@ def _progress(number: int, case: Case) -> Iterator[Values]:
                     share.isolation,
                     share.limit,
                     share.lock_ms,
-                    share.reset == began.LATEST,
+                    share.reset == began.LATEST and (number, share.group, row.place) not in whole,
                     _lost_deliveries(case),
                     at.lag == 0,
                     at.start or 0,
@@ -230,5 +232,7 @@ CHECK: Final = Check(
         "share_group_not_finished",
         "near_skipped_read_from_before_the_group_began",
         "never_delivered_after_the_group_began",
+        "first_records_of_an_added_partition_never_delivered",
+        "near_skipped_read_of_a_partition_that_was_added_before_the_group_began",
     ),
 )

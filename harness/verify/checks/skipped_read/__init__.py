@@ -10,9 +10,10 @@ from pyspark.sql import functions as F
 from harness.model.finding import Kind
 from harness.verify.checks.share_groups import members
 from harness.verify.checks.skipped_read import offset_resets, reader_died
+from harness.verify.checks.skipped_read.by_ledger import by_ledger
 from harness.verify.engine.compare import Compared
 from harness.verify.engine.prepared import at_place
-from harness.verify.engine.rows import Only, found
+from harness.verify.engine.rows import Only, PassedOver, found
 from harness.verify.engine.tables import OTHER_DRAIN, PLACE
 from harness.verify.excuses.compaction.not_yet_compacted import OF_THE_DRAIN
 from harness.verify.promise import Check, Introduced
@@ -42,13 +43,21 @@ CHECK: Final = Check(
             promise="a reader receives every record between two records that it received", rank=100
         )
     },
-    seen={(Kind.SKIPPED_READ, Only.ONE): "the reader went past it without receiving it, and it is in the log"},
-    queries={"skipped_read": skipped_read},
+    seen={
+        (Kind.SKIPPED_READ, Only.ONE): "the reader went past it without receiving it, and it is in the log",
+        (Kind.SKIPPED_READ, PassedOver.ONE): (
+            "the reader went past it without receiving it, and nothing had deleted it by then; it is no longer in the "
+            "log, or the read after healing did not get there"
+        ),
+    },
+    queries={"skipped_read": skipped_read, "passed_over": by_ledger},
     excuses=(*offset_resets.EXCUSES, *reader_died.EXCUSES),
     planted=(
         "skipped_read_by_an_assigned_reader",
         "skipped_read_by_a_group",
         "skipped_read_by_a_group_between_two_sessions",
+        "skipped_read_of_an_added_partition",
+        "near_skipped_read_of_an_added_partition",
         "skipped_read_of_an_aborted_record",
         "skipped_read_by_the_uncommitted_drain",
         "skipped_read_by_one_of_two_drains",
@@ -56,5 +65,11 @@ CHECK: Final = Check(
         "near_skipped_read_between_two_sessions",
         "near_skipped_read_of_what_is_aborted",
         "near_skipped_read_given_twice",
+        "skipped_read_below_the_log_start",
+        "near_skipped_read_deleted_before",
+        "near_skipped_read_out_of_range",
+        "near_skipped_read_of_a_wrong_offset",
+        "skipped_read_of_a_key_before_its_next_record",
+        "near_skipped_read_of_a_key_after_its_next_record",
     ),
 )

@@ -3,7 +3,8 @@
 
 It may skip them if it never had an offset, or if the contract permits that its offset was lost: then records from its
 last commit up to where it started are skipped. An offset that disappears without permission excuses nothing, and
-records below it had been received by the group.
+records below it had been received by the group. In a partition that was added to a topic that the group reads, it
+skips what was written before a member learned of the partition (KAFKA-12261).
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.checks.commit_regressed.offset_loss import may_be_gone, skipped_by_reset
+from harness.verify.engine.added_partitions import added
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.tables import BUNDLE, frame
+from harness.verify.engine.tables import BUNDLE, UNBOUNDED, frame
 from harness.verify.excuse import Excuse
 from harness.verify.excuses.clauses import Clause, clauses
 
@@ -62,17 +64,21 @@ def _by_tables(given: Prepared) -> list[Clause]:
         last = commits.get(nth)
         if row.committed is None and last is not None and not _may_be_gone(given.cases[n], row, last):
             continue
-        found += clauses(
-            n,
-            [Kind.SKIPPED_READ],
-            f"skipped by the application: auto.offset.reset=latest of {reader.reader}, and {why}",
-            evidence=Evidence(kind=EvidenceKind.SNAPSHOT, what="group_resets", at_ns=row.at_ns),
-            topic=row.topic,
-            partition=row.partition,
-            reader=reader.reader,
-            offsets=(max(row.committed or 0, last.offset if last else 0), row.began),
-            acked_ns=(0, row.at_ns),
-        )
+        # In an added partition everything below existed, however late its acknowledgement was reported.
+        new = row.committed is None and (row.topic, row.partition) in added(given.cases[n])
+        known = f"the partition was added while {row.group} read the topic" if new else why
+        for name in (reader.reader, f"group {row.group}"):
+            found += clauses(
+                n,
+                [Kind.SKIPPED_READ],
+                f"skipped by the application: auto.offset.reset=latest of {reader.reader}, and {known}",
+                evidence=Evidence(kind=EvidenceKind.SNAPSHOT, what="group_resets", at_ns=row.at_ns),
+                topic=row.topic,
+                partition=row.partition,
+                reader=name,
+                offsets=(max(row.committed or 0, last.offset if last else 0), row.began),
+                acked_ns=(0, UNBOUNDED if new else row.at_ns),
+            )
     return found
 
 

@@ -110,6 +110,7 @@ class Segment:
     reported: list[tuple[str | None, int | None, int]] = field(default_factory=list)
     finished_ms: int | None = None
     finished_at: int | None = None  # position in the metadata log of the partition
+    deleting_ms: int | None = None  # when the newest record about its deletion was written
 
     @property
     def state(self) -> str | None:
@@ -225,6 +226,8 @@ def _reported(partition: Partition, row: Recorded) -> None:
         segment.txn_index_empty = row.txn_index_empty
     if row.state == FINISHED and segment.finished_ms is None:
         segment.finished_ms, segment.finished_at = row.timestamp_ms, row.offset
+    if row.state in (DELETING, DELETED):
+        segment.deleting_ms = row.timestamp_ms
 
 
 def _rows(table: DataFrame, kind: type[_Row]) -> list[_Row]:

@@ -26,6 +26,7 @@ from harness.verify.checks.vanished import Vanished
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.rows import PassedOver
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, Values, frame, is_committed
 from harness.verify.excuse import Excuse
 from harness.verify.excuses.compaction.not_yet_compacted import LEADERS, not_cleaned
@@ -81,7 +82,8 @@ def _compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
     )
     divergence = F.col("kind") == Kind.REPLICA_DIVERGENCE.value
     possible = F.col("kind").isin([kind.value for kind in _KINDS]) & (~divergence | F.col("reason").isin(*_LACKING))
-    possible &= ~F.col("reason").eqNullSafe(Vanished.WRITTEN_AGAIN)
+    # Nor is a record that a reader passed before the next one of its key was sent, see `skipped_read.by_ledger`.
+    possible &= ~F.col("reason").eqNullSafe(Vanished.WRITTEN_AGAIN) & ~F.col("reason").eqNullSafe(PassedOver.ONE)
     joined = kept(joined.withColumn("why", F.when(possible & F.col("excused_by").isNull(), why)))
     perhaps = joined.where("why IS NOT NULL")
     taken = not_cleaned(perhaps, given, compacted).withColumn("excused_by", F.when(~F.col("uncleaned"), F.col("why")))

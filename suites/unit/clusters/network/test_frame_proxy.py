@@ -16,13 +16,19 @@ from harness.model.errors import HarnessFailure
 from harness.model.waiting import wait_for
 
 END, PRODUCE, METADATA = APIS["EndTxn"], APIS["Produce"], APIS["Metadata"]
+COMMIT, HEARTBEAT = APIS["OffsetCommit"], APIS["Heartbeat"]
 BOUND_S = 5.0
 
 
-def frame(api: int, correlation: int, client: str = "held-1") -> bytes:
+def frame(api: int, correlation: int, client: str = "held-1", body: bytes = b"") -> bytes:
     name = client.encode()
-    body = struct.pack(">hhih", api, 1, correlation, len(name)) + name
-    return LENGTH.pack(len(body)) + body
+    whole = struct.pack(">hhih", api, 1, correlation, len(name)) + name + body
+    return LENGTH.pack(len(whole)) + whole
+
+
+def of_group(generation: int, group: bytes = b"g") -> bytes:
+    """How requests of a member of a group begin in version 1."""
+    return struct.pack(">h", len(group)) + group + struct.pack(">ih", generation, 1) + b"m"
 
 
 def receive(connection: socket.socket) -> bytes | None:
@@ -37,11 +43,12 @@ def receive(connection: socket.socket) -> bytes | None:
 
 
 class Broker:
-    """Answers every frame with its correlation id and no error, and records the ids in order."""
+    """Answers every frame with its correlation id and an error code, and records the ids in order."""
 
     def __init__(self) -> None:
         self.received: list[int] = []
         self.mute = False
+        self.error = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.address: tuple[str, int] = self._listener.getsockname()
         self._connections: list[socket.socket] = []
@@ -62,7 +69,7 @@ class Broker:
                 (correlation,) = struct.unpack_from(">i", request, 4)
                 self.received.append(correlation)
                 if not self.mute:
-                    connection.sendall(LENGTH.pack(10) + struct.pack(">iih", correlation, 0, 0))
+                    connection.sendall(LENGTH.pack(10) + struct.pack(">iih", correlation, 0, self.error))
 
     def disconnect(self) -> None:
         for connection in self._connections:
@@ -89,10 +96,10 @@ def free_port() -> tuple[str, int]:
 
 @contextmanager
 def frame_proxy(
-    broker: Broker, *, again: bool = False, answers: bool = False
+    broker: Broker, *, again: bool = False, answers: bool = False, api: str = "EndTxn"
 ) -> Iterator[tuple[FrameProxy, tuple[str, int]]]:
     listen = free_port()
-    holding = Holding(apis=frozenset({"EndTxn"}), client="held-", again=again, answers=answers)
+    holding = Holding(apis=frozenset({api}), client="held-", again=again, answers=answers)
     with FrameProxy({"client > b1": (listen, broker.address)}, holding) as running:
         yield running, listen
 
@@ -144,6 +151,24 @@ def test_requests_behind_a_held_request_wait_for_it(broker: Broker) -> None:
         running.release()
         assert [(receive(mine) or b"")[:4] for _ in range(3)] == [LENGTH.pack(n) for n in (2, 3, 4)]
         assert [held.left_ns for held in running.frames] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("generation", "group", "code", "noted"),
+    [(5, b"g", 0, True), (4, b"g", 0, False), (5, b"h", 0, False), (5, b"g", 22, False)],
+)
+def test_an_accepted_heartbeat_of_a_newer_generation_is_noted(
+    broker: Broker, generation: int, group: bytes, code: int, noted: bool
+) -> None:
+    broker.error = code
+    none = struct.pack(">i", 0)
+    with frame_proxy(broker, api="OffsetCommit") as (running, address), client(address) as old, client(address) as new:
+        old.sendall(frame(COMMIT, 7, body=of_group(4) + none))
+        (held,) = wait_held(running.frames, 1)
+        assert (held.group, held.generation, held.newer_ns) == ("g", 4, None)
+        new.sendall(frame(HEARTBEAT, 8, body=of_group(generation, group)))
+        receive(new)
+        assert (held.newer_ns is not None) is noted
 
 
 def test_with_again_a_resent_request_is_held_too(broker: Broker) -> None:

@@ -46,6 +46,10 @@ def test_confluents_builds_count_as_kafkas() -> None:
     assert numbers_of("7.9.1-ccs") == (3, 9, 1)
 
 
+def test_a_release_of_which_nothing_is_known_has_no_numbers() -> None:
+    assert numbers_of("unknown") == ()
+
+
 # --- which releases can be upgraded ---
 
 

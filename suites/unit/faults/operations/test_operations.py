@@ -21,7 +21,7 @@ from harness.faults.steps.step import Injection
 from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import LogDirectories, PartitionState, Reassignment, ReplicaDirectory
 from harness.kafka.admin.topics import TopicsSeen
-from harness.model.errors import HarnessTimeout
+from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import Step, Topic
 from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
@@ -288,3 +288,51 @@ def test_a_replica_that_does_not_move_is_reported(monkeypatch: pytest.MonkeyPatc
     directories.lag = 70
     rows = run_steps(context_of(directories), [Step(do=MOVE_IT.do, name="move", args={**MOVE_IT.args, "for_s": 0.1})])
     assert "in /a, its copy lacks 70" in rows[0]["error"]
+
+
+def moving(directories: Directories) -> tuple[Any, Any]:
+    """A move that has begun, and the context in which a later step may redirect it."""
+    kind: Any = build_step(MOVE_IT)
+    context = context_of(directories)
+    manager = kind.active(context)
+    context.victims["move"] = manager.__enter__().nodes
+    directories.lag = 70
+    return context, manager
+
+
+class Droppable(Directories):
+    """Drops the second copy when the replica is to be where it is, or moves it to another directory."""
+
+    def move_replicas(self, broker: int, to: dict[tuple[str, int], str]) -> None:
+        super().move_replicas(broker, to)
+        self.lag = self.lag if to["t", 0] == "/b" else None
+
+
+def test_a_move_that_is_called_off_stays_where_it_is_and_is_healed_there() -> None:
+    directories = Droppable()
+    context, manager = moving(directories)
+    redirect: Any = build_step(Step(do="redirect_log_dirs", name="off", args={"fault": "move"}))
+    done = redirect.perform(context)
+    assert directories.ordered == {("t", 0): "/a"}
+    assert (done.effect.held, done.effect.seen) == (True, {"lacked": {"t/0": 70}})
+    assert done.resolved == {"nodes": [1], "to": {"t/0": "/a"}}
+    manager.__exit__(None, None, None)
+    assert context.moving == {}
+
+
+def test_a_move_that_is_over_cannot_be_called_off() -> None:
+    directories = Droppable()
+    context, manager = moving(directories)
+    directories.lag = None
+    redirect: Any = build_step(Step(do="redirect_log_dirs", name="off", args={"fault": "move"}))
+    assert not redirect.perform(context).effect.held
+    manager.__exit__(None, None, None)
+    with pytest.raises(BadInput, match="already healed"):
+        redirect.perform(context)
+
+
+def test_a_move_goes_to_the_directory_that_it_names() -> None:
+    directories = Directories()
+    kind: Any = build_step(Step(do="move_log_dirs", name="move", args={"node": "broker(1)", "to": 1}))
+    with kind.active(context_of(directories)):
+        assert directories.ordered == {("t", 0): "/a"}

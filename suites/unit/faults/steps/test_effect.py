@@ -11,6 +11,7 @@ import pytest
 
 from harness.faults.steps import effect
 from harness.faults.steps.effect import (
+    absent,
     acks_stalled,
     answers_missed,
     any_of,
@@ -123,6 +124,22 @@ def test_a_smaller_isr_proves_the_loss_of_a_follower(context: StepContext, world
     assert not probe().held  # another follower left
     world.states = [state(0, 1, 5, isr=(1, 2)), state(1, 2, 5)]
     assert probe().held
+
+
+def test_a_broker_is_absent_when_it_leaves_the_isr_or_was_out_of_it_already(context: StepContext, world: World) -> None:
+    probe = absent(context, 3, lambda s: s.partition == 0)
+    assert "still holds [3]" in probe().because
+    world.states[0] = state(0, 1, 5, isr=(1, 2))
+    assert probe().held
+    already = absent(context, 3, lambda s: s.partition == 0)
+    assert already().because == "3 was out of the ISR of t/0 already"
+    world.states[0] = state(0, 1, 5)
+    assert not already().held  # it has come back before the fault
+
+
+def test_a_broker_that_is_out_of_the_isr_of_idle_partitions_proves_nothing(context: StepContext, world: World) -> None:
+    world.states[0], world.acks_ago_s = state(0, 1, 5, isr=(1, 2)), {}
+    assert not absent(context, 3, lambda s: s.partition == 0)().held
 
 
 def test_acks_stall_after_half_a_second_of_silence(context: StepContext, world: World) -> None:

@@ -17,10 +17,11 @@ from harness.faults.steps.effect import StickyProbe
 from harness.faults.steps.step import Action, Done, EffectProof, Fault, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import PartitionState
-from harness.model.documents.steps import LogStartSeen
+from harness.model.documents.steps import LogStartSeen, NoAcks
 from harness.model.errors import HarnessFailure, HarnessTimeout
 from harness.model.facts import FactKind, Stop
 from harness.model.scenario.scenario import Step, Topic
+from harness.model.wait_budget import WaitBudget
 from suites.steps_json import doubts, run_steps
 
 CALLS: list[str] = []
@@ -275,3 +276,39 @@ def test_a_fact_that_the_class_does_not_declare_is_an_error(monkeypatch: pytest.
     monkeypatch.setattr(Act, "declared", lambda self: (Declared(FactKind.QUORUM_LOST),))
     with pytest.raises(TypeError, match="act has facts that its class does not declare"):
         run_steps(context_of(), [ACT])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patient(Action):
+    """A wait that ends in vain; it remembers how long it would have waited."""
+
+    do: ClassVar[str] = "patient"
+    facts: ClassVar[Declares] = (Declared(FactKind.TIER_CAUGHT_UP),)
+    deadline_s: float = 60.0
+    silent: bool = False
+
+    def perform(self, context: StepContext) -> Done:
+        CALLS.append(f"{self.deadline_s:.0f} s, {context.cut_short}")
+        if self.silent:
+            context.record_event(NoAcks(topic="t", partition=0, at_ns=7, since_ns=1, leader=1, isr=(1,), beside={}))
+            return Done()
+        raise HarnessTimeout("waited in vain")
+
+
+def test_after_acks_that_did_not_come_a_later_wait_has_less_time_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "BY_NAME", {**registry.BY_NAME, "patient": Patient})
+    context = context_of()
+    context.budget = WaitBudget(0.0)
+    silent = Step(do="patient", name="silent", args={"silent": True})
+    late = Step(do="patient", name="late", args={"deadline_s": 40})
+    rows = run_steps(context, [silent, late])
+    assert CALLS == ["60 s, False", "15 s, True"]
+    assert rows[1]["error"] == (
+        "waited in vain; it had less time, because step silent waited for acknowledgements that did not come"
+    )
+
+
+def test_a_step_that_fails_begins_the_budget() -> None:
+    context = context_of()
+    run_steps(context, [Step(do="act", name="act", args={"raises": "late"})])
+    assert context.budget.cause == "step act failed"

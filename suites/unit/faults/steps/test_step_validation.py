@@ -85,6 +85,7 @@ DAMAGE = 'do = "damage", what = "torn_tail"'
     [
         ('do = "kill", node = ""', "node: '' names no node"),
         ('do = "kill", node = "broker(²)"', "broker needs a number"),
+        ('do = "kill", node = "brokers(2, 4)"', "the brokers are 1 to 3; name some of them"),
         ('do = "kill", node = "leader(plain/²)"', 'write "topic/0"'),
         (f'do = "kill", node = "broker({"9" * 5000})"', "broker needs a number"),
         ('do = "kill", node = "followers(one/0)"', "one has one replica, and so no followers"),
@@ -130,6 +131,8 @@ DAMAGE = 'do = "damage", what = "torn_tail"'
             "config: segment.bytes = '1g'",
         ),
         ('do = "alter_topic", topic = "one", config = { "min.insync.replicas" = 2 }', "= 2 of 1 replicas"),
+        ('do = "wait_acks"', "no producer writes to held while this step waits"),
+        ('do = "wait_acks", on = ["plain/0", "idle/0"]', "no producer writes to idle while"),
         ('do = "kill", node = "same(hold)"', "the step 'hold' chose no nodes"),
         ('do = "wait_deposed", since = "hold"', "the step 'hold' chose no nodes"),
         ('do = "produce", producer = "plain", to = "plain/0", records = 1', 'give it when = "steps"'),
@@ -202,5 +205,27 @@ def test_a_stopped_process_is_not_stopped_again(first: str, second: str, refusal
     text = with_steps(first, f'{{ {second}, name = "it" }}')
     if refusal:
         assert STOPPED in refused(text)
+    else:
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("fault", "on", "refusal"),
+    [
+        ('do = "cut", src = "leader(plain/0)", dst = "controllers"', '"plain/0"', True),
+        ('do = "cut", src = "leader(plain/0)", dst = "follower(plain/0)"', '"plain/0"', True),
+        ('do = "cut_followers", of = "plain/0"', '"plain/0"', True),
+        ('do = "cut_followers", of = "plain/0"', '"plain/0", "plain/1"', False),
+        ('do = "kill", node = "controller"', '"plain/0"', True),
+        ('do = "cut", src = "client", dst = "leader(plain/0)"', '"plain/0"', False),
+        ('do = "split", into = "minority", node = "controller"', '"plain/0"', False),
+        ('do = "hold", seconds = 1', '"plain/0"', False),
+    ],
+)
+def test_a_wait_for_new_leaders_needs_a_step_that_concerns_leaders(fault: str, on: str, refusal: bool) -> None:
+    wait = f'{{ do = "wait_leader_changed", on = [{on}], since = "it" }}'
+    text = with_steps(f'{{ {fault}, name = "it" }}', wait, shape=THREE)
+    if refusal:
+        assert "which leads none of the partitions" in refused(text)
     else:
         read(text)

@@ -58,6 +58,7 @@ class Known:
     ("text", "nodes"),
     [
         ("broker(2)", (2,)),
+        ("brokers(3, 1)", (1, 3)),
         ("brokers", (1, 2, 3)),
         ("controller", (102,)),
         ("controllers", (101, 102, 103)),
@@ -87,7 +88,8 @@ def test_each_expression_names_its_nodes(text: str, nodes: tuple[int, ...]) -> N
         ("leader()", "leader needs a partition in brackets"),
         ("share_coordinator(jobs)", "'' is no partition"),
         ("leader(t)", 'write "topic/0"'),
-        ("brokers(1)", "takes nothing in brackets"),
+        ("controllers(1)", "takes nothing in brackets"),
+        ("brokers(1, two)", "brokers needs numbers"),
         ("broker(one)", "needs a number"),
         ("broker(²)", "needs a number"),
         ("leader(t/²)", 'write "topic/0"'),

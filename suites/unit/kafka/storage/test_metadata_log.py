@@ -73,6 +73,13 @@ def test_files_of_a_real_cluster_are_read_in_full(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", ["3.9.2", "4.4.0"])
+def test_a_real_snapshot_has_what_the_log_says(release: str) -> None:
+    log = MetadataLogReader().read_folder(101, REAL / release)
+    history = fold([log], snapshots_since_ms=0)
+    assert [(row.node, row.differences) for row in history.snapshots] == [(101, 0)]
+
+
+@pytest.mark.parametrize("release", ["3.9.2", "4.4.0"])
 def test_a_real_log_that_begins_with_its_snapshot_ends_in_the_same_state(release: str) -> None:
     whole = MetadataLogReader().read_folder(101, REAL / release)
     (start,) = whole.snapshots

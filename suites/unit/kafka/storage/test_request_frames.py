@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import pytest
-from kafka.protocol.producer import EndTxnRequest, EndTxnResponse
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.consumer import HeartbeatRequest, OffsetCommitRequest
+from kafka.protocol.producer import EndTxnRequest, EndTxnResponse, TxnOffsetCommitRequest
 
-from harness.kafka.storage.request_frames import APIS, Head, correlation_of, errors_of, head_of
+from harness.kafka.storage.request_frames import (
+    APIS,
+    Generation,
+    Head,
+    correlation_of,
+    errors_of,
+    generation_of,
+    head_of,
+)
 
 
 def end_txn(version: int, client: str = "held-1f") -> bytes:
     request = EndTxnRequest(transactional_id="held", producer_id=7, producer_epoch=2, committed=True)
+    return encoded(request, version, client)
+
+
+def encoded(request: ApiMessage, version: int, client: str = "held-1f") -> bytes:
     request.API_VERSION = version
     request.with_header(correlation_id=77, client_id=client)
     return bytes(request.encode(header=True))
@@ -49,3 +63,26 @@ def test_an_unreadable_answer_has_no_errors() -> None:
 def test_a_client_without_an_id_has_an_empty_one() -> None:
     assert head_of(b"\0\x1a\0\1\0\0\0\7\xff\xff") == Head("EndTxn", 1, 7, "")
     assert APIS["EndTxn"] == 26
+
+
+def test_the_generation_of_a_group_is_read() -> None:
+    of = {"group_id": "g", "member_id": "m"}
+    commit = OffsetCommitRequest(generation_id_or_member_epoch=3, topics=[], **of)
+    transactional = TxnOffsetCommitRequest(
+        transactional_id="t", producer_id=1, producer_epoch=0, generation_id=3, topics=[], **of
+    )
+    cases = [(commit, 2), (commit, 8), (commit, 9), (HeartbeatRequest(generation_id=3, **of), 4), (transactional, 3)]
+    for request, version in cases:
+        frame = encoded(request, version)
+        head = head_of(frame)
+        assert head is not None
+        assert generation_of(head, frame) == Generation("g", 3), (head.api, version)
+        assert generation_of(head, frame[:-9]) is None
+
+
+def test_a_request_without_a_generation_has_none() -> None:
+    outside = OffsetCommitRequest(generation_id_or_member_epoch=-1, member_id="", group_id="g", topics=[])
+    for frame in (encoded(outside, 8), end_txn(3)):
+        head = head_of(frame)
+        assert head is not None
+        assert generation_of(head, frame) is None

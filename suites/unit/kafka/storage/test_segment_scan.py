@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,8 +14,8 @@ import pytest
 
 from harness.evidence import BundleWriter
 from harness.kafka.storage import segment_scan as scrubbing
-from harness.kafka.storage.segment_scan import Scrubbed, lineages_of, scrub
-from harness.model.documents.cluster import Lineage
+from harness.kafka.storage.segment_scan import Scrubbed, empty_segments_of, lineages_of, scrub
+from harness.model.documents.cluster import EmptySegment, Lineage
 from harness.model.schemas import BATCHES
 from suites.unit.kafka.storage.test_record_batch import batch_bytes, marker
 
@@ -158,3 +159,11 @@ def test_lineages_hold_the_leader_epochs_of_each_replica(tmp_path: Path) -> None
     assert sound == Lineage(broker=1, topic="orders", partition=0, epochs=((0, 0), (4, 17)))
     assert damaged.epochs == ()
     assert "has 1 entries, but its count is 7" in (damaged.error or "")
+
+
+def test_segments_without_a_byte_are_found_except_for_the_last_one(tmp_path: Path) -> None:
+    folder = replica(tmp_path / "1", "orders-0", {0: FIRST, 7: b"", 12: FIRST})
+    replica(tmp_path / "2", "orders-0", {0: FIRST, 12: b""})
+    os.utime(folder / f"{7:020}.log", ns=(0, 5_999_999))
+    found = empty_segments_of({1: [tmp_path / "1"], 2: [tmp_path / "2"]}, ["orders"])
+    assert found == (EmptySegment(broker=1, topic="orders", partition=0, base_offset=7, modified_ms=5),)

@@ -43,6 +43,7 @@ IN_WORDS: Final[dict[str, tuple[dict[str, Any], dict[str, Any]]]] = {
         | {"retries": RETRIES_MAX},
     ),
     "transactional.id.expiration.ms above the longest pause": ({}, {"long_transactional_id_expiration": True}),
+    "transaction.timeout.ms above the longest transaction": ({}, {"long_transaction_timeout": True}),
     "producer.id.expiration.ms above delivery.timeout.ms": ({}, {"long_producer_id_expiration": True}),
     "min.compaction.lag.ms above the longest time without a reader": (
         {"compaction_lag_ms": 1},
@@ -85,6 +86,7 @@ def as_fields(fix: str) -> tuple[dict[str, Any], dict[str, Any]]:
         "acks": ({}, {"acks": value}),
         "enable.idempotence": ({}, {"idempotent": value == "true"}),
         "unclean.leader.election.enable": ({"unclean": value == "true"}, {}),
+        "auto.offset.reset": ({}, {"reset": value}),
         "message.timestamp.type": ({"append_time": value == "LogAppendTime"}, {}),
     }
     if name in whole:

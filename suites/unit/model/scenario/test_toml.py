@@ -148,6 +148,7 @@ def test_broker_settings_are_checked_under_their_own_names() -> None:
         ("[topics.plain]", "[topics.plain]\nreplicas = 0", "0 replicas on 3 brokers; use 1 to 3"),
         ("[topics.plain]", "[topics.plain]\npartitions = 1\nassignment = [[1, 1, 2, 3]]", "is not 3 of the brokers"),
         ('topics = ["plain"]', 'topics = ["plain"]\nvalue_bytes = -5', "producers.plain: value_bytes = -5"),
+        ('topics = ["plain"]', 'topics = ["plain"]\nbootstrap = 4', "bootstrap = 4; the brokers are 1 to 3"),
         ('topics = ["plain"]', 'topics = ["plain"]\ntombstones = 0.1', "set keyed = true"),
         ('topics = ["plain"]', 'topics = ["plain"]\nkeyed = true\ntombstones = 0.6\nempty = 0.5', "together"),
         ('topics = ["plain"]', 'topics = ["plain"]\npartitioner = "murmur2"', "set keyed = true"),
@@ -178,6 +179,7 @@ def test_a_wrong_regression_is_refused() -> None:
 
     assert read(known()).regression is not None
     assert "regression: bad is empty; name a release" in refused(known(bad="[]"))
+    assert 'add the tag "known-bug"' in refused(known(fixed="[]"))
     assert "fixed: 'newest' is no version of Kafka; give one such as 3.9.0" in refused(known(fixed='["newest"]'))
     assert "regression: expect is empty" in refused(known(expect="[]"))
     assert "did you mean 'lost'?" in refused(known(expect='["lst"]'))

@@ -11,6 +11,7 @@ from harness.model.scenario.scenario import Reader
 from harness.workload.consumers.consumer_group import GroupReader
 from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.producers.recording_producer import Target
+from suites.unit.model.scenario.test_toml import SMALL, refused
 
 PLACE = ("t", 0)
 CONTEXT = ReadContext(bootstrap="", targets={"t": Target(topic="t", topic_id="id", partitions=1)}, run=1)
@@ -39,6 +40,9 @@ class Coordinator:
 
     def incremental_assign(self, starts: list[TopicPartition]) -> None:
         self.starts = [start.offset for start in starts]
+
+    def assign(self, starts: list[TopicPartition]) -> None:
+        self.all_anew = [start.offset for start in starts]
 
 
 def reader_of(**spec: Any) -> GroupReader:
@@ -70,3 +74,21 @@ def test_answers_that_may_legally_lag_are_not_stored(spec: dict[str, Any]) -> No
     joined(reader, coordinator)
     assert (reader.answers, coordinator.starts) == ([], [3])  # where to begin is asked all the same
     assert coordinator.asked == 1
+
+
+def test_with_the_range_assignor_all_partitions_are_assigned_anew() -> None:
+    """librdkafka refuses incremental assignments then."""
+    reader, coordinator = reader_of(assignor="range"), Coordinator(3)
+    assert reader._settings()["partition.assignment.strategy"] == "range"
+    joined(reader, coordinator)
+    assert coordinator.all_anew == [3]
+    reader._begin_at(cast(Any, coordinator), PLACE, 7)
+    assert coordinator.all_anew == [7]
+    reader._begin_at(cast(Any, coordinator), ("another", 0), 1)
+    assert coordinator.all_anew == [7]
+
+
+@pytest.mark.parametrize("reader", ["", 'group = "g", protocol = "consumer", ', 'group = "g", client = "java", '])
+def test_an_assignor_is_refused_where_it_has_no_effect(reader: str) -> None:
+    readers = f'\n[readers]\nodd = {{ topics = ["plain"], {reader}assignor = "range" }}\n'
+    assert "assignor needs a group with protocol" in refused(SMALL + readers)

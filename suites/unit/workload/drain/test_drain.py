@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from harness.evidence.writer import BundleWriter, TableWriter
 from harness.model.documents.reads import OffsetGap, Read
+from harness.model.wait_budget import WaitBudget
 from harness.workload.drain import drain as draining
 from harness.workload.drain.drain import DrainPlan, drain
 from harness.workload.drain.replica_reads import Copy, CopyReader
@@ -172,3 +174,25 @@ def test_only_the_last_read_of_a_leader_is_the_drain_and_earlier_ones_become_liv
         (AGAIN, 0, "drain", 1),
     }
     assert len([r for r in rows if r["reader"] == LEADER]) == 4 + 9
+
+
+@pytest.mark.parametrize(("gap", "tries"), [(False, 1), (True, 2)])
+def test_with_a_spent_budget_only_a_read_that_met_a_gap_is_repeated_and_has_its_own_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gap: bool, tries: int
+) -> None:
+    cluster = Cluster(monkeypatch, leader_committed=1)
+    budgets, serve = [], cluster.serve
+    spent = WaitBudget(0.0)
+    spent.begin("a step failed")
+
+    def holed(reader: CopyReader, observations: TableWriter) -> None:
+        budgets.append(reader._timeouts.budget)
+        serve(reader, observations)
+        if reader.broker is None and gap:
+            reader.reads["t", 0].holes = [(2, 4)]
+
+    monkeypatch.setattr(cluster, "serve", holed)
+    plan = replace(PLAN, timeouts=replace(PLAN.timeouts, budget=spent))
+    drain(plan, BundleWriter(tmp_path / "bundle"), Numbers(), lambda _: None)
+    assert cluster.tried(LEADER) == tries
+    assert [budget.spent for budget in budgets] == [True] * 3 + [False] * (2 * gap)

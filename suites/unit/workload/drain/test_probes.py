@@ -14,7 +14,9 @@ from msgspec import structs
 
 from harness.evidence.columns import arrow_schema
 from harness.model.documents.reads import OffsetGap, Read
+from harness.model.doubt_names import DoubtName
 from harness.model.scenario.scenario import Reader, Scenario, Step
+from harness.model.wait_budget import WaitBudget
 from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.drain.probe_places import (
     BELOW,
@@ -29,7 +31,17 @@ from harness.workload.drain.probe_places import (
     logs_of,
     non_committing_groups,
 )
-from harness.workload.drain.probes import END, ENOUGH, OUT_OF_RANGE, RECORDS, SILENT, Answer, Prober, ProbeTimeouts
+from harness.workload.drain.probes import (
+    END,
+    ENOUGH,
+    OUT_OF_RANGE,
+    RECORDS,
+    SILENT,
+    Answer,
+    Prober,
+    ProbeTimeouts,
+    doubts_of,
+)
 
 PLACE = ("t", 0)
 DRAIN = Read(
@@ -162,3 +174,28 @@ def test_an_end_below_the_position_of_the_drain_does_not_count() -> None:
         answered(FakeMessage(995, "_PARTITION_EOF"), FakeMessage(996), FakeMessage(1000, "_PARTITION_EOF")).reported
         == END
     )
+
+
+def test_reads_for_which_a_spent_budget_leaves_no_time_are_counted() -> None:
+    budget = WaitBudget(0.0)
+    budget.begin("a step failed")
+    timeouts = ProbeTimeouts().within(budget)
+    assert (timeouts.total_s, timeouts.join_s, timeouts.cut_short) == (10.0, 10.0, True)
+    assert ProbeTimeouts().within(WaitBudget()) == ProbeTimeouts()
+    context = ReadContext(bootstrap="", targets={}, run=1)
+    asks = {PLACE: [Ask(PLACE, 990, INSIDE), Ask(PLACE, 5, INSIDE)]}
+    prober = Prober(asks, logs_of(READS), context, "read_committed", timeouts, 0.0)
+    prober._ask_all()
+    assert (prober.asked, prober.not_asked) == (0, 2)
+
+
+def test_reads_without_time_are_doubts_of_the_machine_unless_others_had_no_answer() -> None:
+    context = ReadContext(bootstrap="", targets={}, run=1)
+    prober = Prober({PLACE: [Ask(PLACE, 990, INSIDE)]}, logs_of(READS), context, "read_committed", ProbeTimeouts(), 0.0)
+    prober._answers, prober.not_asked = [(1, Answer(Ask(PLACE, 5, INSIDE), 0))], 3
+    row = {"reader": prober.name, "topic": "t", "partition": 0, "offset": 5, "reported": END, "records": 1}
+    late = f"{prober.name} had no time left for 3 of its reads"
+    assert doubts_of([row], [prober], cut_short=False) == [(DoubtName.PROBE_NOT_ASKED, late)]
+    assert doubts_of([row], [prober], cut_short=True) == [(DoubtName.PROBE_UNANSWERED, late)]
+    silent = doubts_of([row | {"reported": SILENT, "records": 0}], [prober], cut_short=False)
+    assert [name for name, _ in silent] == [DoubtName.PROBE_UNANSWERED] * 2

@@ -11,8 +11,9 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, TopicPartition
 
 from harness.model.documents.reads import OffsetGap
+from harness.model.wait_budget import WaitBudget
 from harness.workload.consumers.live_readers import ReadContext, serving_brokers
-from harness.workload.drain import offset_gaps
+from harness.workload.drain import offset_gaps, replica_reads
 from harness.workload.drain.replica_reads import Copy, CopyReader, ReadProgress, ReadTimeouts
 from harness.workload.producers.recording_producer import Target
 
@@ -194,7 +195,12 @@ def test_reading_records_again_is_no_progress() -> None:
 
 
 def read_with_gap(
-    broker: int | None, monkeypatch: pytest.MonkeyPatch, *, jumps: int, comes_to: int
+    broker: int | None,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    jumps: int,
+    comes_to: int,
+    timeouts: ReadTimeouts | None = None,
 ) -> tuple[CopyReader, list[int]]:
     """A read at offset 7 that gets `jumps` out-of-range errors, and then the record before `comes_to`.
 
@@ -202,7 +208,8 @@ def read_with_gap(
     """
     monkeypatch.setattr(offset_gaps, "GAP_AFTER_S", 0.0)
     copies = [replace(COPY, segment_starts=(5, 20, 30))]
-    copy = CopyReader(CONTEXT, copies, {}, isolation="read_committed", broker=broker, timeouts=ReadTimeouts())
+    timeouts = timeouts or ReadTimeouts()
+    copy = CopyReader(CONTEXT, copies, {}, isolation="read_committed", broker=broker, timeouts=timeouts)
     consumer = Scripted(copy)
     observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
     copy.reads[PLACE].position = 7
@@ -298,3 +305,46 @@ def test_an_empty_copy_is_served_by_the_broker_that_the_statistics_name(broker: 
     copy._confirm_brokers(cast(Any, consumer), cast(Any, SimpleNamespace(observe=lambda records: None)))
     assert copy.reads[PLACE].served_by == {broker}
     assert (copy.reads[PLACE].stuck_reason is not None) is stuck
+
+
+def spent() -> ReadTimeouts:
+    budget = WaitBudget(0.0)
+    budget.begin("a step failed")
+    return ReadTimeouts(budget=budget)
+
+
+def test_with_a_spent_budget_a_read_ends_before_a_gap_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    copy, assigned = read_with_gap(None, monkeypatch, jumps=2, comes_to=7, timeouts=spent())
+    row = copy.reads[PLACE].record()
+    assert (assigned, row.holes, row.cut_short, row.reached) == ([], (), True, False)
+    assert "before a gap in the log, cut short because of an earlier wait in vain: a step failed" in (
+        row.stuck_reason or ""
+    )
+
+
+def test_many_gaps_in_one_log_begin_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    timeouts = ReadTimeouts()
+    copy, _ = read_with_gap(None, monkeypatch, jumps=1, comes_to=42, timeouts=timeouts)
+    assert timeouts.budget.left_s(30.0, 0.0) == 30.0
+    copy.reads[PLACE].holes *= 3
+    copy._skip_gap(cast(Any, Scripted(copy)), cast(Any, SimpleNamespace(new_session=lambda _: None)), *at_gap(copy))
+    assert timeouts.budget.cause == "the read leader-committed met 4 gaps in one log"
+
+
+def at_gap(copy: CopyReader) -> tuple[ReadProgress, int]:
+    return copy.reads[PLACE], 30
+
+
+@pytest.mark.parametrize("stalls_s", [0.0, 30.0])
+def test_a_read_that_stalls_begins_the_budget_and_is_cut_short_only_by_a_spent_one(
+    monkeypatch: pytest.MonkeyPatch, stalls_s: float
+) -> None:
+    monkeypatch.setattr(replica_reads, "STALL_LEAST_S", 0.0)
+    timeouts = replace(spent(), stall_s=30.0) if stalls_s else ReadTimeouts(stall_s=0.0)
+    copy = CopyReader(CONTEXT, [COPY], {}, isolation="read_committed", broker=None, timeouts=timeouts)
+    monkeypatch.setattr(copy, "_turn", lambda *_: False)
+    monkeypatch.setattr(copy, "_confirm_brokers", lambda *_: None)
+    copy._read(cast(Any, None), cast(Any, SimpleNamespace(new_session=lambda _: None)))
+    assert copy.reads[PLACE].cut_short is bool(stalls_s)
+    assert copy.reads[PLACE].stuck_reason
+    assert timeouts.budget.cause

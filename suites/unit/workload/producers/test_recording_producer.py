@@ -15,10 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.evidence.writer import BundleWriter
+from harness.model.clock import now_ns
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Producer
 from harness.workload.meters import Meters
 from harness.workload.producers.delivery_reports import only_reported
+from harness.workload.producers.produce_arguments import UNORDERED_MS, backdated
 from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Tally, Target
 from harness.workload.producers.streams import WINDOW, Numbers
 
@@ -102,6 +104,14 @@ def test_records_that_a_full_queue_rejects_have_no_row(bundle: BundleWriter, ext
     assert offline.producer.queue(PLACE, 15) == 0
     offline.producer.close(0.1)
     assert [row["seq"] for row in offline.ledger()] == list(range(10))
+
+
+def test_times_of_a_backdated_producer_do_not_rise_with_its_records() -> None:
+    before_ms = now_ns() // 10**6
+    times = [backdated(60)["timestamp"] for _ in range(100)]
+    assert times != sorted(times)
+    assert before_ms - UNORDERED_MS < min(times) + 60_000 <= max(times) + 60_000 <= now_ns() // 10**6
+    assert backdated(0) == {}
 
 
 def test_the_sends_of_an_abandoned_incarnation_are_unknown(bundle: BundleWriter) -> None:

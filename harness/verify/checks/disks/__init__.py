@@ -2,7 +2,7 @@
 
 Only where the backend can read the brokers' files. Followers copy batches unchanged (leader epoch, producer, CRC). A
 leader may leave offsets out, which are then missing on every replica; offsets that only some replicas have are a
-divergence.
+divergence. For compacted topics see `compacted.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.model.schemas import Columns
+from harness.verify.checks.disks import compacted
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
@@ -55,6 +56,7 @@ class OnDisk(Reason):
     BATCH_MISSING = "batch_missing", "A batch below the high watermark is not on every disk."
     BATCH_CRC = "batch_crc", "The CRC of a batch does not match."
     HOLE = "hole", "An offset is in no batch on one disk, and another disk has it."
+    LACKING = "lacking", "A disk of a compacted topic lacks the newest value of a key."
 
 
 def disks(given: Prepared) -> DataFrame:
@@ -71,17 +73,32 @@ def disks(given: Prepared) -> DataFrame:
     copies = kept(copies.where(F.col("from") < F.col("end")))
     compared = on_disk.join(F.broadcast(copies.select(*_COPY)), _COPY, "left_semi")
     common = copies.groupBy(*PLACE).agg(
-        F.max("from").alias("common_from"), F.min("end").alias("common_end"), F.count("*").alias("copies")
+        F.max("from").alias("common_from"),
+        F.min("end").alias("common_end"),
+        F.count("*").alias("copies"),
+        F.bit_xor(F.xxhash64("broker")).alias("on_brokers"),
     )
-    return union([_different(compared, common), _holes(compared, copies), _damaged(on_disk)])
+    parts = [_different(compared, common), _holes(compared, copies), _damaged(on_disk)]
+    return union([*parts, *_of_compacted(given)])
+
+
+def _of_compacted(given: Prepared) -> list[DataFrame]:
+    copies = compacted.compacted_copies(given)
+    if copies is None:
+        return []
+    on_disk = compacted.on_disks(given, copies)
+    wrong = compacted.different(on_disk)
+    differs = _by_offset(wrong, F.col("base_offset"), F.col("last_offset"), F.lit(OnDisk.BATCH_DIFFERS), "brokers")
+    lacking = compacted.lacking(given, on_disk, copies)
+    lacks = _by_offset(lacking, F.col("offset"), F.col("offset"), F.lit(OnDisk.LACKING), "broker")
+    return [differs, lacks, _damaged(on_disk)]
 
 
 def _different(on_disk: DataFrame, common: DataFrame) -> DataFrame:
-    compared = F.struct(*[F.coalesce(F.col(c).cast("string"), F.lit("")) for c in _SAME])
     shared = on_disk.drop("start", "end", "moving").join(F.broadcast(common), PLACE)
-    shared = shared.where("base_offset >= common_from AND last_offset < common_end")
+    shared = _suspect(shared.where("base_offset >= common_from AND last_offset < common_end"))
     grouped = shared.groupBy(*PLACE, "base_offset", "copies").agg(
-        F.count_distinct(compared).alias("forms"),
+        F.count_distinct(compacted.form(_SAME)).alias("forms"),
         F.count_distinct("broker").alias("brokers_n"),
         F.max("last_offset").alias("last_offset"),
         F.array_join(F.array_sort(F.collect_set(F.col("broker").cast("string"))), ", ").alias("brokers"),
@@ -89,6 +106,24 @@ def _different(on_disk: DataFrame, common: DataFrame) -> DataFrame:
     wrong = grouped.where("forms > 1 OR brokers_n < copies")
     reason = F.when(F.col("forms") > 1, F.lit(OnDisk.BATCH_DIFFERS)).otherwise(F.lit(OnDisk.BATCH_MISSING))
     return _by_offset(wrong, F.col("base_offset"), F.col("last_offset"), reason, "brokers")
+
+
+def _suspect(shared: DataFrame) -> DataFrame:
+    """The batches at those offsets where replicas may differ: not each broker has exactly one batch, or these are not
+    the same. Nearly all offsets are left out by comparing one number for each batch."""
+    shared = shared.withColumn("at", F.xxhash64(*PLACE, "base_offset"))
+    at = (
+        shared.withColumn("form", F.xxhash64(compacted.form(_SAME)))
+        .groupBy("at")
+        .agg(
+            (F.min("form") == F.max("form")).alias("same"),
+            F.count("*").alias("n"),
+            F.bit_xor(F.xxhash64("broker")).alias("brokers"),
+            *[F.max(c).alias(c) for c in ("copies", "on_brokers")],
+        )
+    )
+    suspect = F.broadcast(kept(at.where("NOT same OR n <> copies OR brokers <> on_brokers").select("at")))
+    return shared.join(suspect, "at", "left_semi").drop("at")
 
 
 def _holes(on_disk: DataFrame, copies: DataFrame) -> DataFrame:
@@ -181,15 +216,23 @@ CHECK: Final = Check(
         (Kind.REPLICA_DIVERGENCE, OnDisk.HOLE): (
             "the offset is in no batch on this broker's disk, and another broker has it"
         ),
+        (Kind.REPLICA_DIVERGENCE, OnDisk.LACKING): (
+            "it is the newest value of its key, which no cleaner may remove, and this broker's disk lacks it"
+        ),
     },
     # Readers show best what differs. Of the batches, a damaged one may differ, and a missing one leaves a hole.
-    finer={OnDisk.BATCH_CRC: 1, OnDisk.BATCH_DIFFERS: 2, OnDisk.BATCH_MISSING: 3, OnDisk.HOLE: 4},
+    finer={OnDisk.BATCH_CRC: 1, OnDisk.BATCH_DIFFERS: 2, OnDisk.BATCH_MISSING: 3, OnDisk.HOLE: 4, OnDisk.LACKING: 5},
     queries={"disks": disks},
     planted=(
         "disk_with_another_batch",
         "disk_with_another_leader_epoch",
         "disk_with_a_broken_batch",
         "disk_without_a_batch",
+        "disk_of_a_compacted_topic_without_a_value",
+        "disk_of_a_compacted_topic_with_too_few_records",
+        "disk_of_a_compacted_topic_with_another_leader_epoch",
+        "disk_of_a_compacted_topic_with_a_broken_batch",
+        "near_disk_of_a_compacted_topic",
         "near_disk_with_other_segments",
         "near_disk_not_read",
     ),

@@ -1,0 +1,84 @@
+"""not_deleted: a replica, or the remote tier, keeps segments that retention should have deleted long before.
+
+A replica that has stopped to delete has all records, so no reader notices it, and its disk fills up. Kafka looks for
+deletable segments every log.retention.check.interval.ms, from the oldest one on, and never deletes the newest one.
+Leaders look into the remote tier every remote.log.manager.task.interval.ms. Only segments count that were due before a
+quiet time at the end of the run, in which no step disturbed anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Final
+
+from harness.model.finding import Finding, Kind
+from harness.verify.addition import Addition, Order
+from harness.verify.checks.not_deleted.due import Limits, due_in_tier, due_on_disks
+from harness.verify.checks.not_deleted.in_tier import segments_in_tier
+from harness.verify.checks.not_deleted.on_disks import ON_DISKS, of_replicas
+from harness.verify.checks.not_deleted.segments import Segment, overdue
+from harness.verify.checks.tier.state import TIERS
+from harness.verify.engine.case import Case
+from harness.verify.engine.known import Known
+from harness.verify.promise import Check, Introduced, Settings
+from harness.verify.sentences import promise
+
+
+def _everywhere(known: Known) -> Addition:
+    case = known.case
+    on_disks = of_replicas(case, known.of(ON_DISKS))
+    found = [*_findings(case, on_disks, case.once(due_on_disks))]
+    found += _findings(case, segments_in_tier(case, known.of(TIERS)), case.once(due_in_tier))
+    return Addition(findings=found)
+
+
+def _findings(case: Case, segments: Sequence[Segment], due: Mapping[str, Limits]) -> Iterator[Finding]:
+    for (place, _), some in groupby(sorted(segments), key=lambda one: (one.place, one.broker)):
+        of_one, limits = list(some), due[place[0]]
+        if late := list(overdue(of_one, limits)):
+            yield _finding(case, limits, late, len(of_one))
+
+
+def _finding(case: Case, limits: Limits, late: Sequence[Segment], of: int) -> Finding:
+    first, last = late[0], late[-1]
+    topic, topic_id, partition = first.place
+    ended_ms = (case.last_snapshot.at_ns if case.last_snapshot else 0) // 10**6
+    return Finding(
+        kind=Kind.NOT_DELETED,
+        topic=topic,
+        topic_id=topic_id,
+        partition=partition,
+        reader=first.held_by,
+        offset_first=first.base,
+        offset_last=last.last,
+        count=last.last - first.base + 1,
+        detail=(
+            f"{first.held_by} still has {len(late)} of {of} segments that were due for deletion more than "
+            f"{(ended_ms - limits.by_ms) // 1000} s before, and nothing disturbed it since"
+        ),
+        contract=promise(Kind.NOT_DELETED, topic, None, case.contract),
+    )
+
+
+def _by_settings(settings: Settings) -> str:
+    said = "each replica, and the remote tier, deletes the segments that retention has ended for"
+    return settings.with_retention(said)
+
+
+CHECK: Final = Check(
+    promise="Every replica, and the remote tier, deletes the segments that retention no longer keeps.",
+    kinds={Kind.NOT_DELETED: Introduced(promise=_by_settings)},
+    on_driver=(ON_DISKS,),
+    adds=_everywhere,
+    order=Order(findings=14),
+    planted=(
+        "not_deleted",
+        "not_deleted_by_size",
+        "not_deleted_in_the_tier",
+        "near_not_deleted_and_not_the_oldest",
+        "near_not_deleted_and_not_due",
+        "near_not_deleted_with_a_late_step",
+        "near_not_deleted_in_the_tier_and_not_due",
+    ),
+)

@@ -1,0 +1,211 @@
+"""stale_metadata: a broker serves other partitions or settings than the metadata log has.
+
+After all reads of the drain each broker reports the offset up to which it has applied the metadata log, and then the
+partitions and the settings of the topics. These must be a state that history.json has at that offset or later. If no
+fault was open for 60 s, the broker must also have applied everything that is older, whatever offset it reports.
+
+A broker that replays the creation and the deletion of a topic at once keeps the dynamic settings of the topic, and
+serves them for the next topic of the name. That is a known defect of Kafka, and a note.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from harness.model.documents.cluster import BrokerView, ServedPartition
+from harness.model.finding import Finding, Kind
+from harness.model.history.changes import (
+    HIDDEN,
+    NO_LEADER,
+    Change,
+    ConfigChange,
+    PartitionChange,
+    ResourceKind,
+)
+from harness.model.history.history import History
+from harness.verify.addition import Addition, Order
+from harness.verify.engine.case import Case
+from harness.verify.engine.elections import Clocks
+from harness.verify.engine.known import Known
+from harness.verify.engine.steps import open_during
+from harness.verify.promise import Check, Introduced
+from harness.verify.sentences import promise
+
+# A broker on an overloaded machine applies a record of the metadata log this long after the controller wrote it.
+_APPLIED_NS: Final = 60 * 10**9
+_NAMED_MAX: Final = 3
+
+
+class _Wrong(NamedTuple):
+    """One entity as a broker serves it, and as the log has it. leftover: of an earlier topic of the name."""
+
+    entity: str
+    served: str
+    in_log: str
+    leftover: bool = False
+
+
+def _brokers(known: Known) -> Addition:
+    return Addition(findings=[*stale_brokers(known.case)], notes=[*settings_kept(known.case)])
+
+
+def stale_brokers(case: Case) -> Iterator[Finding]:
+    """One finding for each broker."""
+    for view, wrong in _each(case):
+        if found := [one for one in wrong if not one.leftover]:
+            said = "; ".join(f"{one.entity} {one.served}, and the log has {one.in_log}" for one in found[:_NAMED_MAX])
+            applied = f"broker {view.broker} has applied the metadata log up to {view.metadata_offset}"
+            yield Finding(
+                kind=Kind.STALE_METADATA,
+                count=len(found),
+                first_ns=view.asked_ns,
+                last_ns=view.at_ns,
+                reader=f"broker {view.broker}",
+                detail=f"{applied}, and serves {said}",
+                contract=promise(Kind.STALE_METADATA, None, None, case.contract),
+            )
+
+
+def settings_kept(case: Case) -> Iterator[str]:
+    """One note for each broker that serves settings of an earlier topic of the name."""
+    for view, wrong in _each(case):
+        if kept := sorted(one.entity for one in wrong if one.leftover):
+            yield (
+                f"stale_metadata: broker {view.broker} serves {len(kept)} settings of deleted topics for the next "
+                f"topic of the name ({', '.join(kept[:_NAMED_MAX])}); a broker that replays the creation and the "
+                "deletion of a topic at once keeps them"
+            )
+
+
+def _each(case: Case) -> Iterator[tuple[BrokerView, list[_Wrong]]]:
+    history, views = case.history, case.cluster.brokers or ()
+    if history is None or not history.whole or history.start:
+        return
+    clocks = Clocks(case, history)
+    # Another release may not know a setting that the log still has.
+    keys = {key for view in views for settings in view.settings.values() for key in settings}
+    for view in views:
+        applied = _applied(case, history, clocks, view)
+        wrong = [*_partitions(history, view, applied, views), *_settings(history, view, applied, keys)]
+        yield view, wrong
+
+
+def _applied(case: Case, history: History, clocks: Clocks, view: BrokerView) -> int:
+    """The offset in the metadata log up to which the broker must have applied it."""
+    since_ns = view.asked_ns - _APPLIED_NS
+    faults = [step for step in open_during(case.steps, since_ns, view.at_ns) if step.is_fault]
+    if faults or case.run.timestamps != "send":
+        return view.metadata_offset
+    old = (row.offset for row in history.changes if row.time_ns <= since_ns and clocks.right(row))
+    return max([view.metadata_offset, *old])
+
+
+def _partitions(history: History, view: BrokerView, applied: int, views: Sequence[BrokerView]) -> Iterator[_Wrong]:
+    deleted = {life.topic_id: life.deleted.offset for life in history.topics if life.deleted is not None}
+    served = {row.place for row in view.partitions}
+    for row in view.partitions:
+        name = f"partition {row.topic}/{row.partition} with"
+        states = history.partition(row.topic_id, row.partition)
+        if deleted.get(row.topic_id, applied + 1) <= applied:
+            yield _Wrong(name, f"the id {row.topic_id}", f"deleted the topic at {deleted[row.topic_id]}")
+        elif states and not any(_is(row, state) for state in _from(states, applied)):
+            said = _said(row.leader, row.leader_epoch, row.isr, row.replicas)
+            yield _Wrong(name, said, _of(_from(states, applied)[0]))
+    for row in (row for other in views for row in other.partitions if row.place not in served):
+        states = history.partition(row.topic_id, row.partition)
+        if states and states[0].offset <= applied and row.topic_id not in deleted:
+            served.add(row.place)
+            yield _Wrong(f"partition {row.topic}/{row.partition}", "not at all", _of(_from(states, applied)[0]))
+
+
+def _from(rows: Sequence[PartitionChange], applied: int) -> Sequence[PartitionChange]:
+    """The state at an offset of the metadata log, and all later ones."""
+    earlier = sum(row.offset <= applied for row in rows)
+    return rows[max(earlier - 1, 0) :]
+
+
+def _is(row: ServedPartition, state: PartitionChange) -> bool:
+    """Whether a broker reports this state. It does not name a leader that it takes for unavailable."""
+    same = (row.leader_epoch, sorted(row.isr), sorted(row.replicas))
+    leader = row.leader in (state.leader, NO_LEADER)
+    return leader and same == (state.leader_epoch, sorted(state.isr), sorted(state.replicas))
+
+
+def _of(state: PartitionChange) -> str:
+    return _said(state.leader, state.leader_epoch, state.isr, state.replicas)
+
+
+def _said(leader: int, epoch: int, isr: Sequence[int], replicas: Sequence[int]) -> str:
+    return f"leader {leader} in epoch {epoch}, the ISR {sorted(isr)} and the replicas {sorted(replicas)}"
+
+
+def _settings(history: History, view: BrokerView, applied: int, keys: Collection[str]) -> Iterator[_Wrong]:
+    of_topic: defaultdict[str, list[ConfigChange]] = defaultdict(list)
+    for row in history.of(ConfigChange):
+        if row.kind is ResourceKind.TOPIC:
+            of_topic[row.name].append(row)
+    alive = {row.topic for row in view.partitions}
+    deletions = {life.deleted.offset for life in history.topics if life.deleted is not None}
+    for topic, settings in sorted(view.settings.items()):
+        if topic not in alive or _ends(history, topic, applied):
+            continue  # its topic is created or deleted just now
+        changes = of_topic[topic]
+        for key in sorted({*settings, *(row.key for row in changes if row.key in keys)}):
+            legal = [*_values([row for row in changes if row.key == key], applied)]
+            served = settings.get(key)
+            hidden = HIDDEN in legal or (key in settings and served is None)
+            if not hidden and not any(_equal(served, value) for value in legal):
+                last = [row.offset for row in changes if row.key == key][-1:]
+                leftover = served is not None and legal == [None] and deletions.issuperset(last) and bool(last)
+                yield _Wrong(f"the setting {key} of {topic} with", _shown(served), _shown(legal[0]), leftover)
+
+
+def _ends(history: History, topic: str, applied: int) -> bool:
+    lives = (life for life in history.topics if life.topic == topic)
+    changes: list[Change] = [row for life in lives for row in (life.created, life.deleted) if row is not None]
+    return any(row.offset > applied for row in changes)
+
+
+def _values(rows: Sequence[ConfigChange], applied: int) -> Iterator[str | None]:
+    """The value at an offset of the metadata log, and all later ones."""
+    earlier = [row.value for row in rows if row.offset <= applied]
+    yield earlier[-1] if earlier else None
+    yield from (row.value for row in rows if row.offset > applied)
+
+
+def _equal(served: str | None, value: str | None) -> bool:
+    """Brokers write a value as they understand it: 0.50 as 0.5, and lists without spaces."""
+    if served is None or value is None:
+        return served is value
+    return _plain(served) == _plain(value)
+
+
+def _plain(value: str) -> str:
+    try:
+        return repr(float(value))
+    except ValueError:
+        return ",".join(part.strip() for part in value.lower().split(","))
+
+
+def _shown(value: str | None) -> str:
+    return "no value" if value is None else value
+
+
+CHECK: Final = Check(
+    promise="Every broker serves the partitions and settings of topics that the metadata log has.",
+    kinds={
+        Kind.STALE_METADATA: Introduced(
+            promise="a broker serves the state of the metadata log up to the offset that it has applied (KIP-500)"
+        )
+    },
+    adds=_brokers,
+    order=Order(findings=18, notes=46),
+    planted=(
+        "stale_metadata",
+        "stale_metadata_of_a_setting",
+        "near_stale_metadata_that_is_about_to_change",
+        "near_stale_metadata_of_an_earlier_topic",
+    ),
+)

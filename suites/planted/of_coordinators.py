@@ -1,0 +1,153 @@
+"""Plants in the states of coordinators, as they answered them and as their logs have them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from harness.model.finding import Kind
+from suites.planted.copies import Copy
+from suites.planted.expected import Broken, Expected, doubtful, fails, passes
+from suites.planted.plants import plant
+
+WRONG: Broken = (Kind.WRONG_COORDINATOR_STATE.value, None, None, None)
+GROUP, PAYMENTS = "readers", "payments"
+
+
+def states_of(copy: Copy, kind: str, name: str, look: str = "coordinators") -> list[dict[str, Any]]:
+    """The states of one kind of a group or transactional id in a look, to be changed in place."""
+    with copy.document("cluster") as cluster:
+        of = [one for one in cluster[look]["states"] if one["kind"] == kind]
+        found = [one for one in of if one["name"].split(" ")[0] == name and one["steady"]]
+    assert found, f"no coordinator has a state of {kind} {name}"
+    return found
+
+
+def _offset(copy: Copy) -> dict[str, Any]:
+    """A committed offset that the coordinator loaded from the log of an earlier leader."""
+    state = max(states_of(copy, "offset", GROUP), key=lambda one: one["logged"]["offset"])
+    state["written_epoch"] = state["leader_epoch"] - 1
+    return state
+
+
+def _told(copy: Copy) -> Counter[str]:
+    """The outcomes of the producer's transactions."""
+    return Counter(row["outcome"] for row in copy.original.rows("transactions", producer=PAYMENTS))
+
+
+@plant
+def coordinator_offset_older_than_its_log(copy: Copy) -> Expected:
+    """It loaded its log only up to an earlier commit."""
+    state = _offset(copy)
+    state |= {"answered": {"offset": state["logged"]["offset"] - 1}, "was": True}
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def coordinator_without_an_offset(copy: Copy) -> Expected:
+    _offset(copy)["answered"] = None
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def coordinator_transaction_with_an_older_epoch(copy: Copy) -> Expected:
+    (state,) = states_of(copy, "transaction", PAYMENTS)
+    state["answered"]["producer_epoch"] -= 1
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def coordinator_group_with_another_epoch(copy: Copy) -> Expected:
+    (state,) = states_of(copy, "group", GROUP)
+    state["answered"] = {name: f"{value} 1" for name, value in state["answered"].items()}
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def coordinator_group_without_its_members(copy: Copy) -> Expected:
+    """While its members work, the coordinator reports none of them."""
+    (state,) = states_of(copy, "group", GROUP, "coordinators_under_load")
+    assert state["logged"]["members"]
+    state["answered"]["members"] = ""
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def coordinator_share_state_behind_its_log(copy: Copy) -> Expected:
+    state = states_of(copy, "share_state", "sharers")[0]
+    state["answered"]["start"] -= 1
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def coordinator_log_without_acknowledged_commits(copy: Copy) -> Expected:
+    """The log has neither of two commits that were acknowledged."""
+    (state,) = states_of(copy, "transaction", PAYMENTS)
+    state["commit_records"] = _told(copy)["committed"] - 2
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def coordinator_log_with_commits_that_were_aborted(copy: Copy) -> Expected:
+    """Its log commits a transaction whose abort it acknowledged."""
+    (state,) = states_of(copy, "transaction", PAYMENTS)
+    state["commits"] = state["commit_records"] = _told(copy)["committed"] + _told(copy)["unknown"] + 1
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def coordinator_copy_with_another_offset(copy: Copy) -> Expected:
+    """A follower in sync has an older commit, so a coordinator that loads its log will have it, too."""
+    _offset(copy)["copies"][0]["logged"]["offset"] -= 1
+    return fails([(Kind.WRONG_COORDINATOR_STATE.value, None, None, None)], by_documents=True)
+
+
+@plant
+def near_wrong_coordinator_state_written_meanwhile(copy: Copy) -> Expected:
+    """Another commit was written after the answer."""
+    state = _offset(copy)
+    state["logged"]["offset"] += 1
+    state["steady"] = False
+    return passes()
+
+
+@plant
+def near_wrong_coordinator_state_expired(copy: Copy) -> Expected:
+    """Log and coordinator no longer have the offset, and neither has any copy."""
+    state = _offset(copy)
+    state |= {"logged": None, "answered": None}
+    state["copies"] = [one | {"logged": None} for one in state["copies"]]
+    return passes()
+
+
+@plant
+def near_wrong_coordinator_state_repeated_commit(copy: Copy) -> Expected:
+    """The coordinator wrote decisions again because it did not see that the first writes had succeeded."""
+    (state,) = states_of(copy, "transaction", PAYMENTS)
+    state["commit_records"] += 5
+    return passes()
+
+
+@plant
+def near_wrong_coordinator_state_one_empty_transaction(copy: Copy) -> Expected:
+    """A producer that stopped committed a transaction without records."""
+    (state,) = states_of(copy, "transaction", PAYMENTS)
+    state["commits"] = state["commit_records"] = _told(copy)["committed"] - 1
+    return passes()
+
+
+@plant
+def doubt_coordinator_failed_write(copy: Copy) -> Expected:
+    """The coordinator wrote the last commit itself, and answers with the one before."""
+    state = _offset(copy)
+    state |= {"answered": {"offset": state["logged"]["offset"] - 1}, "was": True}
+    state["written_epoch"] = state["leader_epoch"]
+    return doubtful("unattributed")
+
+
+@plant
+def doubt_coordinator_unknown(copy: Copy) -> Expected:
+    with copy.document("cluster") as cluster:
+        why = "the log of __consumer_offsets-3 on broker 2: offset 7: OffsetCommitValue has no version 5 here"
+        cluster["coordinators"]["unknown"] = [why]
+    return doubtful("coordinator_unknown")

@@ -1,0 +1,129 @@
+"""Plants in what replicas and the tier keep although retention ended for it, each with its near miss."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from harness.model.finding import Kind
+from suites.planted.copies import Copy, Row
+from suites.planted.expected import Broken, Expected, fails, passes
+from suites.planted.of_tier import TOPIC as TIERED
+from suites.planted.of_tier import tiered_segments
+from suites.planted.plants import plant
+
+BROKER: Final = 2
+LATER_NS: Final = 60 * 10**9  # the brokers are asked so much later than they were, so that the cluster was quiet
+DUE_MS: Final = 32_000  # before they were asked last: the quiet time, and four times the interval of 500 ms
+
+# --- not_deleted ---
+
+
+@plant
+def not_deleted(copy: Copy) -> Expected:
+    """One broker rolled a segment that retention has ended for by now, and keeps it."""
+    rolled = _rolled(copy)
+    _retain(copy, _due_ms(copy) - _newest(rolled) - 501)
+    return fails(_offsets(rolled), by_documents=True)
+
+
+@plant
+def not_deleted_by_size(copy: Copy) -> Expected:
+    """One broker has a segment below the log start, and enough bytes without it."""
+    _ask_later(copy)
+    first = copy.original.rows("batches", topic="sized", broker=BROKER)[0]
+    before = first | {"segment": 0, "base_offset": first["base_offset"] - 5, "last_offset": first["base_offset"] - 1}
+    copy.add("batches", [before | {"count": 5}])
+    offsets = range(before["base_offset"], first["base_offset"])
+    return fails([(Kind.NOT_DELETED.value, "sized", 0, offset) for offset in offsets], by_documents=True)
+
+
+@plant
+def not_deleted_in_the_tier(copy: Copy) -> Expected:
+    """Retention has ended for the oldest copy by now, and it stays."""
+    oldest = _oldest_copy(copy)
+    _retain(copy, _due_ms(copy) - _newest([oldest]) - 501, TIERED)
+    offsets = range(oldest["base_offset"], oldest["end_offset"] + 1)
+    return fails([(Kind.NOT_DELETED.value, TIERED, 0, offset) for offset in offsets], by_documents=True)
+
+
+@plant
+def near_not_deleted_in_the_tier_and_not_due(copy: Copy) -> Expected:
+    """The oldest copy was due a moment too late."""
+    _retain(copy, _due_ms(copy) - _newest([_oldest_copy(copy)]) - 500, TIERED)
+    return passes()
+
+
+@plant
+def near_not_deleted_and_not_due(copy: Copy) -> Expected:
+    """It was due a moment too late."""
+    rolled = _rolled(copy)
+    _retain(copy, _due_ms(copy) - _newest(rolled) - 500)
+    return passes()
+
+
+@plant
+def near_not_deleted_and_not_the_oldest(copy: Copy) -> Expected:
+    """The oldest segment has a young record, and a broker deletes from the oldest segment on."""
+    rolled = _rolled(copy)
+    _retain(copy, _due_ms(copy) - _newest(rolled) - 501)
+    first = {"topic": "plain", "partition": 0, "broker": BROKER, "base_offset": rolled[0]["base_offset"]}
+    copy.change("batches", {"max_timestamp_ms": _due_ms(copy)}, **first)
+    return passes()
+
+
+@plant
+def near_not_deleted_with_a_late_step(copy: Copy) -> Expected:
+    """A move between log directories, during which nothing is deleted, was over only just before."""
+    rolled = _rolled(copy)
+    _retain(copy, _due_ms(copy) - _newest(rolled) - 501)
+    with copy.document("steps") as steps:
+        fact = {"kind": "copies_rebuilt", "nodes": [BROKER], "from_ns": steps[-1]["started_ns"]}
+        steps[-1]["facts"] = [*steps[-1].get("facts", ()), fact | {"to_ns": _asked_ns(copy) - 10**10}]
+    return passes()
+
+
+def _asked_ns(copy: Copy) -> int:
+    return int(copy.original.documents["cluster"]["snapshots"][-1]["at_ns"]) + LATER_NS
+
+
+def _due_ms(copy: Copy) -> int:
+    return _asked_ns(copy) // 10**6 - DUE_MS
+
+
+def _ask_later(copy: Copy) -> None:
+    with copy.document("cluster") as cluster:
+        cluster["snapshots"][-1]["at_ns"] += LATER_NS
+
+
+def _rolled(copy: Copy) -> list[Row]:
+    """Divides the log of one broker into two segments. Returns the batches of the first one."""
+    _ask_later(copy)
+    batches = copy.original.rows("batches", topic="plain", partition=0, broker=BROKER)
+    first, second = batches[: len(batches) // 4], batches[len(batches) // 4 :]
+    at: dict[str, Any] = {"topic": "plain", "partition": 0, "broker": BROKER}
+    bases = {row["base_offset"] for row in second}
+    copy.change("batches", {"segment": second[0]["base_offset"]}, **at, base_offset=bases)
+    return first
+
+
+def _oldest_copy(copy: Copy) -> Row:
+    _ask_later(copy)
+    return tiered_segments(copy)[0]
+
+
+def _retain(copy: Copy, retention_ms: int, topic: str = "plain") -> None:
+    """The topic has this retention.ms, in the contract and on the brokers."""
+    with copy.document("run") as run:
+        run["contract"]["topics"][topic]["retention_ms"] = retention_ms
+    with copy.document("cluster") as cluster:
+        for snapshot in cluster["snapshots"]:
+            snapshot["topic_configs"][topic]["retention.ms"] = str(retention_ms)
+
+
+def _newest(batches: list[Row]) -> int:
+    return max(int(row["max_timestamp_ms"]) for row in batches)
+
+
+def _offsets(batches: list[Row]) -> list[Broken]:
+    offsets = range(batches[0]["base_offset"], batches[-1]["last_offset"] + 1)
+    return [(Kind.NOT_DELETED.value, "plain", 0, offset) for offset in offsets]

@@ -1,0 +1,151 @@
+"""Plants in the metadata of nodes: snapshots of the metadata log, and what brokers serve of it."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from harness.model.finding import Kind
+from suites.planted.copies import Copy
+from suites.planted.expected import Broken, Expected, fails, passes
+from suites.planted.plants import plant
+
+_WRONG: Final[Broken] = (Kind.WRONG_SNAPSHOT.value, None, None, None)
+_NODE: Final = 3
+
+
+def _differs(copy: Copy, *entity: str, leftover: bool = False, **values: str | None) -> None:
+    """A snapshot of a node has an entity that the log has otherwise."""
+    with copy.document("history") as history:
+        snapshot: dict[str, Any] = next(row for row in history["snapshots"] if row["node"] == _NODE)
+        snapshot["differences"] = 1
+        where = {"node": _NODE, "end_offset": snapshot["end_offset"], "entity": list(entity), "leftover": leftover}
+        history["differences"] = [where | {"in_snapshot": None, "in_log": None} | values]
+
+
+@plant
+def wrong_snapshot(copy: Copy) -> Expected:
+    """It has an earlier value of a setting."""
+    setting = ("setting", "topic", "sized", "retention.bytes")
+    _differs(copy, *setting, in_snapshot="1", in_log="1048576")
+    return fails([_WRONG], by_documents=True)
+
+
+@plant
+def wrong_snapshot_without_a_topic(copy: Copy) -> Expected:
+    _differs(copy, "topic", "VbQ3aX8zS9e5gq1cTgQ1Sg", in_log="plain")
+    return fails([_WRONG], by_documents=True)
+
+
+@plant
+def near_wrong_snapshot_with_settings_of_a_deleted_topic(copy: Copy) -> Expected:
+    """A broker that replays the creation and the deletion of a topic at once keeps its settings."""
+    _differs(copy, "setting", "topic", "deleted", "retention.ms", in_snapshot="1", leftover=True)
+    return passes()
+
+
+@plant
+def near_wrong_snapshot_on_a_damaged_disk(copy: Copy) -> Expected:
+    """A step damaged the metadata of the node."""
+    _differs(copy, "topic", "VbQ3aX8zS9e5gq1cTgQ1Sg", in_log="plain")
+    with copy.document("steps") as steps:
+        fault = next(step for step in steps if step["is_fault"])
+        fault["facts"].append(
+            {
+                "kind": "metadata_damaged",
+                "nodes": [_NODE],
+                "what": "a snapshot",
+                "from_ns": fault["started_ns"],
+                "to_ns": fault["ended_ns"],
+            }
+        )
+    return passes()
+
+
+# --- metadata that a broker serves ---
+
+
+def _view(cluster: Any) -> Any:
+    return next(view for view in cluster["brokers"] if view["broker"] == _NODE)
+
+
+def _sized(view: Any) -> Any:
+    return next(row for row in view["partitions"] if row["topic"] == "sized")
+
+
+_STALE: Final[Broken] = (Kind.STALE_METADATA.value, None, None, None)
+
+
+@plant
+def stale_metadata(copy: Copy) -> Expected:
+    """The broker has not learned that an ISR is full again."""
+    with copy.document("cluster") as cluster:
+        _sized(_view(cluster))["isr"].pop()
+    return fails([_STALE], by_documents=True)
+
+
+@plant
+def stale_metadata_of_a_setting(copy: Copy) -> Expected:
+    with copy.document("cluster") as cluster:
+        _view(cluster)["settings"]["sized"]["retention.bytes"] = "1"
+    return fails([_STALE], by_documents=True)
+
+
+@plant
+def near_stale_metadata_that_is_about_to_change(copy: Copy) -> Expected:
+    """The controllers write the change after the broker was asked."""
+    with copy.document("cluster") as cluster:
+        row = _sized(_view(cluster))
+        isr = row["isr"] = row["isr"][:-1]
+        at_ns = _view(cluster)["at_ns"]
+    with copy.document("history") as history:
+        states = [r for r in history["changes"] if r["type"] == "partition"]
+        last = [r for r in states if r["topic"] == "sized"][-1]
+        for nth, now in enumerate((isr, last["isr"]), start=1):
+            changed = {"isr": now, "time_ns": at_ns + nth, "partition_epoch": last["partition_epoch"] + nth}
+            history["changes"].append(last | changed | {"offset": history["end"], "created": False})
+            history["end"] += 1
+    return passes()
+
+
+@plant
+def near_stale_metadata_of_an_earlier_topic(copy: Copy) -> Expected:
+    """The broker keeps a setting of a deleted topic of the name."""
+    with copy.document("history") as history:
+        created = next(r for r in history["changes"] if r["type"] == "topic" and r["topic"] == "sized")
+        place = {name: created[name] for name in ("time_ns", "offset", "controller_epoch", "from_snapshot")}
+        begin = history["changes"].index(created)
+        setting = {"type": "config", "kind": "topic", "name": "sized", "key": "flush.ms"}
+        earlier = created | {"topic_id": "earlierAAAAAAAAAAAAAAA"}
+        history["changes"][begin:begin] = [
+            earlier,
+            place | setting | {"value": "7"},
+            earlier | {"event": "deleted"},
+            place | setting | {"value": None},
+        ]
+    with copy.document("cluster") as cluster:
+        _view(cluster)["settings"]["sized"]["flush.ms"] = "7"
+    return passes()
+
+
+# --- producer ids ---
+
+
+def _next_block(copy: Copy, above: int) -> None:
+    """A controller gives another block of producer ids, so far above the last one."""
+    with copy.document("history") as history:
+        last = history["producer_ids"][-1]
+        history["producer_ids"].append(last | {"offset": history["end"] - 1, "next_id": last["next_id"] + above})
+
+
+@plant
+def producer_ids_reused(copy: Copy) -> Expected:
+    """The last block is given once more."""
+    _next_block(copy, 0)
+    return fails([(Kind.PRODUCER_IDS_REUSED.value, None, None, None)], by_documents=True)
+
+
+@plant
+def near_producer_ids_reused_after_a_jump(copy: Copy) -> Expected:
+    """A controller leaves ids out."""
+    _next_block(copy, 5000)
+    return passes()
