@@ -5,7 +5,8 @@
     Selection.without   what is left once jars that could not be had are known
 
 A scenario that is not played is one of two kinds. `not_applicable`: the tested Kafka is older than what the scenario is
-about. `not_run`: the machine, a jar, an image or an option stands against it; a whole gate is INCONCLUSIVE then.
+about, or an image where the scenario upgrades a cluster. `not_run`: the machine, a jar or an option stands against it;
+a whole gate is INCONCLUSIVE then.
 """
 
 from __future__ import annotations
@@ -180,16 +181,16 @@ def assign_backends(
     not_run: dict[str, str] = {}
     not_applicable: dict[str, str] = {}
     for one in wanted:
-        too_old, unfit = _too_old(tested, one.played), _unfit(tested, one.played)
+        inapplicable, unfit = _inapplicable(tested, one.played), _unfit(one.played)
         refused = {backend: _cannot_play(one.played, backend) for backend in backends}
         fit = next((backend for backend, reason in refused.items() if reason is None), None)
-        reason = too_old or unfit or refused[backends[0]]
-        if fit is not None and not (too_old or unfit):
+        reason = inapplicable or unfit or refused[backends[0]]
+        if fit is not None and not (inapplicable or unfit):
             selected.append(Selected(one.declared, one.played, fit))
             continue
-        if options.named if too_old or unfit else not options.leave_out:
+        if options.named if inapplicable or unfit else not options.leave_out:
             raise BadInput(str(reason))
-        (not_applicable if too_old else not_run)[one.name] = str(reason)
+        (not_applicable if inapplicable else not_run)[one.name] = str(reason)
     return _not_empty(Selection(selected=tuple(selected), not_run=not_run, not_applicable=not_applicable))
 
 
@@ -199,14 +200,16 @@ def _not_empty(selection: Selection) -> Selection:
     raise BadInput(next(iter((*selection.not_run.values(), *selection.not_applicable.values())), "no scenario is left"))
 
 
-def _too_old(tested: Release, scenario: Scenario) -> str | None:
-    """Why a scenario does not apply to a release that lacks what the scenario is about; None when it applies."""
+def _inapplicable(tested: Release, scenario: Scenario) -> str | None:
+    """Why a scenario does not apply to a release that lacks what the scenario is about, or to an image, which is not
+    upgraded; None when it applies."""
     if scenario.since is not None and tested.numbers < numbers_of(scenario.since):
         return _came_with(tested, scenario, "what the scenario is about", scenario.since)
     if scenario.share_groups and tested.numbers < SHARE_GROUPS_SINCE:
         return _came_with(tested, scenario, "share groups for production", ".".join(map(str, SHARE_GROUPS_SINCE)))
-    upgrade = None if tested.image else _refusal(scenario, lambda: clusters.refuse_upgrade(scenario.shape, tested))
-    return upgrade or _refusal(scenario, lambda: check_release(tested, scenario.shape))
+    return _refusal(scenario, lambda: clusters.refuse_upgrade(scenario.shape, tested)) or _refusal(
+        scenario, lambda: check_release(tested, scenario.shape)
+    )
 
 
 def _came_with(tested: Release, scenario: Scenario, what: str, since: str) -> str:
@@ -216,12 +219,9 @@ def _came_with(tested: Release, scenario: Scenario, what: str, since: str) -> st
     )
 
 
-def _unfit(tested: Release, scenario: Scenario) -> str | None:
-    """Why no backend can play a scenario with this release and these options; None when some can."""
-    return (
-        _refusal(scenario, lambda: clusters.refuse_upgrade(scenario.shape, tested))  # an image is not upgraded
-        or _refusal(scenario, lambda: check_steps(scenario))  # steps that the user's remote storage cannot take part in
-    )
+def _unfit(scenario: Scenario) -> str | None:
+    """Why no backend can play steps that the user's remote storage cannot take part in; None when some can."""
+    return _refusal(scenario, lambda: check_steps(scenario))
 
 
 def _cannot_play(scenario: Scenario, backend: str) -> str | None:

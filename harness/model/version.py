@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
+# In place of the version that a cluster starts on: the newest release of an earlier minor version than the one under
+# test, such as 4.3.1 for 4.4.0.
+PREVIOUS_MINOR: Final = "previous minor"
 VERSION: Final = re.compile(r"\d+\.\d+\.\d+([.-][\w.-]+)?")
 # Confluent's builds have numbers of their own: 7.9.1-ccs is Kafka 3.9, 8.0.0-ce is Kafka 4.0.
 _CONFLUENT: Final = re.compile(r"-(ccs|ce)\b")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from harness.kafka.release.release import Release, resolve
+from harness.kafka.release.release import KRAFT_SINCE, Release, newest_before, resolve
 from harness.kafka.release.repository import NotPublished
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import ClusterShape
-from harness.model.version import numbers_of
+from harness.model.version import PREVIOUS_MINOR, numbers_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +31,18 @@ def refuse_upgrade(shape: ClusterShape, tested: Release) -> None:
     if shape.starts_on is None:
         return
     if tested.image:
+        start = "the previous minor release" if shape.starts_on == PREVIOUS_MINOR else f"Kafka {shape.starts_on}"
         raise BadInput(
-            f"starts_on: a container of Kafka {shape.starts_on} keeps its image, so it cannot be upgraded to one of "
+            f"starts_on: a container of {start} keeps its image, so it cannot be upgraded to one of "
             f"{tested.image.spec}; give --kafka a version, a directory or a tarball"
         )
-    if tested.numbers <= numbers_of(shape.starts_on):
+    if shape.starts_on == PREVIOUS_MINOR:
+        if tested.numbers[:2] <= KRAFT_SINCE:
+            raise BadInput(
+                f"starts_on: no release before Kafka {tested.version} has KRaft for production (KIP-833); give --kafka "
+                "a newer release, or leave this scenario out"
+            )
+    elif tested.numbers <= numbers_of(shape.starts_on):
         raise BadInput(
             f"starts_on: Kafka {tested.version} is no upgrade of {shape.starts_on}; give --kafka a newer release, "
             "or leave this scenario out"
@@ -52,9 +60,13 @@ def find_start(
     refuse_upgrade(shape, tested)
     if shape.starts_on is None:
         return None
+    if shape.starts_on == PREVIOUS_MINOR:
+        found = partial(newest_before, tested.numbers, cache=cache, progress=progress)
+    else:
+        found = partial(resolve, shape.starts_on, cache=cache, progress=progress)
     try:
-        return resolve(shape.starts_on, maven_repo=maven_repo, cache=cache, progress=progress)
+        return found(maven_repo=maven_repo)
     except NotPublished:
         if maven_repo is None:
             raise
-        return resolve(shape.starts_on, maven_repo=None, cache=cache, progress=progress)
+        return found(maven_repo=None)

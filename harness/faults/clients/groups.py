@@ -1,4 +1,4 @@
-"""Consumer groups with members that leave or pause for a while, and the deletion of a group without members."""
+"""Consumer groups with members that leave or pause for a while; groups without members that are deleted or expire."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from harness.faults.steps.declared_facts import Declared, Declares
+from harness.faults.steps.declared_facts import NOTHING, Declared, Declares
 from harness.faults.steps.step import Action, Done, EffectProof, Fault, GroupRef, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
@@ -17,7 +17,7 @@ from harness.model.documents.steps import GroupAway, GroupDeleted
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.facts import FactKind
 from harness.model.outcome import Outcome
-from harness.model.scenario.scenario import JAVA
+from harness.model.scenario.scenario import JAVA, Deadline
 from harness.model.waiting import wait_for
 
 LEAVE_DEADLINE_S: Final = 30.0
@@ -32,6 +32,15 @@ def _require_readers(plan: StepValidation, group: str) -> None:
         raise BadInput(f"group: no reader is in {group}; name the group of a reader")
     if group in plan.scenario.share_groups:
         raise BadInput(f"group: {group} is a share group, which commits no offsets; name a consumer group")
+
+
+def _require_away(plan: StepValidation, group: str) -> None:
+    """BadInput if no earlier step makes the members of the group leave."""
+    if not any(isinstance(kind, ReaderAway) and kind.group == group for kind in plan.earlier.values()):
+        raise BadInput(
+            f"group: {group} has members; add a step before this one: "
+            f'{{ do = "reader_away", group = "{group}" }}'
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,12 +171,7 @@ class DeleteGroup(Action):
         return (Declared(FactKind.GROUP_DELETED, client=self.group),)
 
     def validate(self, plan: StepValidation) -> None:
-        away = [kind for kind in plan.earlier.values() if isinstance(kind, ReaderAway) and kind.group == self.group]
-        if not away:
-            raise BadInput(
-                f"group: {self.group} has members; add a step before this one: "
-                f'{{ do = "reader_away", group = "{self.group}" }}'
-            )
+        _require_away(plan, self.group)
 
     def perform(self, context: StepContext) -> Done:
         asked_ns, outcome = now_ns(), Outcome.ACKED
@@ -181,3 +185,26 @@ class DeleteGroup(Action):
                 GroupDeleted(group=self.group, outcome=outcome.value, asked_ns=asked_ns, at_ns=now_ns())
             )
         return Done(resolved={"group": self.group})
+
+
+@dataclass(frozen=True, kw_only=True)
+class WaitOffsetsExpired(Action):
+    """Committed offsets of a group without members that have expired (offsets.retention.minutes, KIP-211)."""
+
+    do: ClassVar[str] = "wait_offsets_expired"
+    facts: ClassVar[Declares] = NOTHING
+    summary: ClassVar[str] = "Waits until the coordinator of a group without members has deleted all of its offsets."
+    group: GroupRef
+    deadline_s: Deadline = 120.0
+
+    def validate(self, plan: StepValidation) -> None:
+        _require_away(plan, self.group)
+
+    def perform(self, context: StepContext) -> Done:
+        wait_for(
+            lambda: context.admin.group_offsets(context.group_id(self.group)),
+            until=lambda offsets: not offsets,
+            deadline_s=self.deadline_s,
+            what=f"the offsets of group {self.group} to expire",
+        )
+        return Done()

@@ -144,7 +144,7 @@ def download(sources: Sources, jars: Sequence[Jar], cache: Cache, progress: Prog
 def published_versions(repository: Repository) -> list[str]:
     """Final versions (N.N.N) of which the repository has at least a part, newest first.
 
-    BadInput when it lists no version of Kafka.
+    NotPublished when it lists no version of Kafka.
     """
 
     def listed(artifact: str) -> set[str]:
@@ -160,7 +160,7 @@ def published_versions(repository: Repository) -> list[str]:
 
     versions = set().union(*in_parallel(listed, (*ROOTS, "kafka-clients")))
     if not versions:
-        raise BadInput(f"{repository.url} lists no final version of {KAFKA_GROUP}:{ROOTS[0]}: name the version")
+        raise NotPublished(f"{repository.url} lists no final version of {KAFKA_GROUP}:{ROOTS[0]}: name the version")
     return sorted(versions, key=lambda version: tuple(map(int, version.split("."))), reverse=True)
 
 

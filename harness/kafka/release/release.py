@@ -37,7 +37,7 @@ IMAGE = "image:"
 _FORMAT = 1
 _FINAL = re.compile(r"\d+\.\d+\.\d+")
 # The first release with a KRaft mode for production (KIP-833); the harness runs no other mode.
-_KRAFT_SINCE = (3, 3)
+KRAFT_SINCE = (3, 3)
 _IMAGE_LIKE = re.compile(r"[\w.-]+(:\d+)?(/[\w.-]+)*(:[\w.-]+|@sha256:[0-9a-f]+)")
 _RUNNABLE = "a version such as 4.3.1, a directory with libs/ or a kafka_*.tgz, or such a tarball"
 
@@ -99,15 +99,32 @@ def resolve(spec: str | None, *, maven_repo: str | None, cache: Path, progress: 
     return release
 
 
+def newest_before(numbers: tuple[int, ...], *, maven_repo: str | None, cache: Path, progress: Progress) -> Release:
+    """The newest complete release of an earlier minor version, such as 4.3.1 for (4, 4, 0).
+
+    NotPublished when the repository has none, Unreachable when it does not answer and the cache has none either.
+    """
+    known, unreachable = known_versions(maven_repo, cache)
+    for one in known:
+        if numbers_of(one.version)[:2] < numbers[:2] and has_kraft(one.version):
+            try:
+                return resolve(one.version, maven_repo=maven_repo, cache=cache, progress=progress)
+            except NotPublished:
+                continue  # a part of it
+    if unreachable:
+        raise Unreachable(unreachable)
+    raise NotPublished(f"{maven_repo or CENTRAL} has no release before Kafka {'.'.join(map(str, numbers[:2]))}")
+
+
 def has_kraft(version: str) -> bool:
     """Whether a release of this version can run without ZooKeeper in production."""
-    return numbers_of(version)[:2] >= _KRAFT_SINCE
+    return numbers_of(version)[:2] >= KRAFT_SINCE
 
 
 def refuse_without_kraft(version: str) -> None:
     """BadInput for a version with brokers that need ZooKeeper in production."""
     if not has_kraft(version):
-        since = ".".join(map(str, _KRAFT_SINCE))
+        since = ".".join(map(str, KRAFT_SINCE))
         raise BadInput(f"Kafka {version} has no KRaft for production (KIP-833): give a release from {since} on")
 
 

@@ -45,7 +45,7 @@ from harness.model.scenario.scenario import (
     Topic,
     Transactions,
 )
-from harness.model.version import VERSION, numbers_of
+from harness.model.version import PREVIOUS_MINOR, VERSION, numbers_of
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 ACKS = ("all", "1", "0")
@@ -117,8 +117,11 @@ def check_shape(shape: ClusterShape, where: str) -> None:
         raise BadInput(f"{where}: log_dirs = {shape.log_dirs}; give 1 to {LOG_DIRS_MAX}")
     check_config(shape.config, f"{where}: config")
     in_sync_at_least(shape.config, shape.brokers, "brokers", f"{where}: config")
-    if shape.starts_on is not None and not VERSION.fullmatch(shape.starts_on):
-        raise BadInput(f"{where}: starts_on = {shape.starts_on!r} is no version of Kafka; give one such as 3.9.1")
+    if shape.starts_on not in (None, PREVIOUS_MINOR) and not VERSION.fullmatch(shape.starts_on):
+        raise BadInput(
+            f"{where}: starts_on = {shape.starts_on!r} is no version of Kafka; give one such as 3.9.1, or "
+            f"{PREVIOUS_MINOR!r}"
+        )
     if shape.secure and shape.tier:
         raise BadInput(
             f"{where}: secure with a tier: brokers read the metadata of a tier without TLS; remove one of the two"
@@ -345,9 +348,11 @@ def _share_groups(scenario: Scenario, where: str) -> None:
                 f"{where}: steps: {anew[0]}: share group {group} would begin again on the new topic; name another topic"
             )
     start = scenario.shape.starts_on
-    if scenario.share_groups and start is not None and numbers_of(start) < SHARE_GROUPS_SINCE:
+    older = start is not None and (start == PREVIOUS_MINOR or numbers_of(start) < SHARE_GROUPS_SINCE)
+    if scenario.share_groups and older:
         since = ".".join(map(str, SHARE_GROUPS_SINCE))
-        raise BadInput(f"{where}: shape: starts_on = {start!r} has no share groups; start on {since} or later")
+        has = "may have" if start == PREVIOUS_MINOR else "has"
+        raise BadInput(f"{where}: shape: starts_on = {start!r} {has} no share groups; start on {since} or later")
 
 
 def _in_share_group(reader: Reader, where: str) -> None:

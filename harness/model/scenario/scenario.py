@@ -84,7 +84,7 @@ class ClusterShape:
     config: Config = field(default_factory=dict)  # broker settings, in addition to the backend's
     features: dict[str, int] = field(default_factory=dict)  # feature levels at format, such as ELR off
     voters: Voters = "static"  # controllers are voters by their settings, or by the log (KIP-853)
-    starts_on: str | None = None  # the version that formats the cluster and runs until a step upgrades it
+    starts_on: str | None = None  # formats the cluster, and runs until a step upgrades it: a version, or PREVIOUS_MINOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

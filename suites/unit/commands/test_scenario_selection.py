@@ -109,11 +109,14 @@ def test_a_scenario_that_needs_a_newer_kafka_is_not_applicable_in_a_set_and_refu
     assert backends(assigned(ALONE, [other])) == {name: "processes"}
 
 
-def test_an_image_cannot_be_upgraded_to_and_that_is_not_the_age_of_the_release() -> None:
+def test_an_upgrade_is_not_applicable_to_an_image_and_refused_by_name() -> None:
     image = BrokerImage("apache/kafka:4.3.1", "id", LAYOUTS[0])
     tested = replace(NEWEST, image=image)
-    selection = assigned(A_SET, [scenarios.load("calm"), scenarios.load("upgraded")], tested=tested)
-    assert (list(selection.not_run), selection.not_applicable) == (["upgraded"], {})
+    upgrade = scenarios.load("upgraded_one_minor")
+    selection = assigned(ALONE, [scenarios.load("calm"), upgrade], tested=tested)
+    assert (list(selection.not_applicable), selection.not_run) == (["upgraded_one_minor"], {})
+    with pytest.raises(BadInput, match="a container of the previous minor release keeps its image"):
+        assigned(replace(ALONE, only=("upgraded_one_minor",)), [upgrade], tested=tested)
 
 
 def test_what_could_not_be_prepared_leaves_out_the_scenarios_that_need_it() -> None:

@@ -23,11 +23,12 @@ from harness.kafka.release.release import Release
 from harness.kafka.release.repository import NotPublished
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario.scenario import ClusterShape
-from harness.model.version import numbers_of
+from harness.model.version import PREVIOUS_MINOR, numbers_of
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused
 
 SHAPE = ClusterShape(starts_on="3.9.1")
+BEFORE = ClusterShape(starts_on=PREVIOUS_MINOR)
 UP = '{ do = "roll", node = "brokers" }'
 RAISE = '{ do = "raise_features" }'
 OLD = 'starts_on = "3.9.1"'
@@ -88,6 +89,29 @@ def test_an_earlier_release_may_come_from_maven_central(
         clusters.find_start(SHAPE, release("4.3.1"), maven_repo=None, **how)
 
 
+def test_the_previous_minor_release_may_come_from_maven_central(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+
+    def newest_before(numbers: tuple[int, ...], *, maven_repo: str | None, **_: Any) -> Release:
+        asked.append(maven_repo)
+        if maven_repo is not None:
+            raise NotPublished("not here")
+        assert numbers == (4, 4, 0)
+        return release("4.3.1")
+
+    monkeypatch.setattr(upgrading, "newest_before", newest_before)
+    found = clusters.find_start(
+        BEFORE, release("4.4.0-rc1"), maven_repo="https://staging", cache=Path(), progress=print
+    )
+    assert (found, asked) == (release("4.3.1"), ["https://staging", None])
+
+
+def test_the_first_release_with_kraft_has_no_previous_one() -> None:
+    with pytest.raises(BadInput, match=r"no release before Kafka 3\.3\.2 has KRaft for production"):
+        clusters.refuse_upgrade(BEFORE, release("3.3.2"))
+    clusters.refuse_upgrade(BEFORE, release("3.4.0"))
+
+
 def test_releases_know_on_which_one_a_shape_starts() -> None:
     both = clusters.Releases(release("4.3.1"), {"3.9.1": release("3.9.1")})
     assert both.start(SHAPE) == release("3.9.1")
@@ -100,6 +124,8 @@ def test_releases_know_on_which_one_a_shape_starts() -> None:
 def test_a_valid_upgrade_scenario_is_read() -> None:
     text = with_steps(UP, RAISE, '{ do = "downgrade_refused" }', shape=OLD)
     assert read(f"fresh = true\n{text}").shape.starts_on == "3.9.1"
+    text = with_steps(UP, shape=f'starts_on = "{PREVIOUS_MINOR}"')
+    assert read(f"fresh = true\n{text}").shape.starts_on == PREVIOUS_MINOR
 
 
 @pytest.mark.parametrize(

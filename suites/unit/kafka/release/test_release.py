@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from harness.kafka.release import release as module
-from harness.kafka.release.release import Release, known_versions, resolve
+from harness.kafka.release.release import Release, known_versions, newest_before, resolve
+from harness.kafka.release.repository import NotPublished
 from harness.model.errors import BadInput
 from suites.unit.kafka.release.maven_repository import COMMIT, KAFKA, MavenRepository, clients_jar, needs, served
 
@@ -286,6 +287,19 @@ def test_known_versions_tell_published_from_cached_ones(repo: MavenRepository, c
         ("4.2.0", True, True),
     ]
     assert reason is None
+
+
+def test_the_previous_minor_release_is_its_newest_complete_one(repo: MavenRepository, cache: Path) -> None:
+    for version in ("4.4.0", "4.3.1", "4.3.0", "4.2.0"):
+        repo.kafka(version)
+    repo.kafka("4.3.2", tools=False)
+
+    def before(*numbers: int) -> str:
+        return newest_before(numbers, maven_repo=repo.url, cache=cache, progress=lambda _: None).version
+
+    assert (before(4, 4, 1), before(4, 3, 2)) == ("4.3.1", "4.2.0")
+    with pytest.raises(NotPublished, match=r"has no release before Kafka 4\.2$"):
+        before(4, 2, 0)
 
 
 @pytest.mark.parametrize(

@@ -96,6 +96,7 @@ def test_steps_that_do_not_work_with_share_groups_are_refused() -> None:
     assert "one is in a share group; its members own no partitions" in refused(steps=again)
     rolled = 'fresh = true\nsteps = [{ do = "roll", to = "tested" }]'
     assert "has no share groups; start on 4.2" in refused(steps=rolled, rest='[shape]\nstarts_on = "4.1.0"')
+    assert "may have no share groups" in refused(steps=rolled, rest='[shape]\nstarts_on = "previous minor"')
     kills = 'steps = [{ do = "kill", node = "share_coordinator(GROUP:t/0)" }]'
     assert "no share group 'job'; did you mean 'jobs'?" in refused(steps=kills.replace("GROUP", "job"))
     read(steps=kills.replace("GROUP", "jobs"))
