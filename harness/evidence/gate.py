@@ -115,9 +115,9 @@ class GateSummary(Record, frozen=True, kw_only=True):
     not_run: Annotated[Mapping[str, str], meaning("why that machine could not run a scenario, by its name")] = field(
         default_factory=dict
     )
-    not_applicable: Annotated[
-        Mapping[str, str], meaning("why a scenario does not apply here, by its name")
-    ] = field(default_factory=dict)
+    not_applicable: Annotated[Mapping[str, str], meaning("why a scenario does not apply here, by its name")] = field(
+        default_factory=dict
+    )
     backends: Annotated[tuple[str, ...], meaning("on which it ran")] = ()
     took_s: Annotated[float | None, meaning("how long it took, judging included")] = None
 

@@ -23,7 +23,7 @@ from harness.model.facts import FactKind
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case, Place
 from harness.verify.engine.kept import kept
-from harness.verify.engine.numbered import LANE, named, place_number
+from harness.verify.engine.numbered import LANE, named
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import union
 from harness.verify.engine.steps import facts_in
@@ -31,7 +31,6 @@ from harness.verify.engine.tables import BUNDLE, PLACE, frame
 from harness.verify.engine.windows import WINDOWS, within
 
 STALL_S: Final = 0.5  # shorter gaps are a client's batches
-_BUCKET_NS: Final = 10**8
 _NS: Final = 10**9
 BETWEEN: Final = "between faults"
 _CLASS: Final = 0.005  # width of a class of latencies, as a share
@@ -65,13 +64,13 @@ class Waits:
     commits: list[Stall] = field(default_factory=list)
 
 
-def waits(given: Prepared) -> list[Waits]:
-    """The waiting times of each bundle."""
+def waits(given: Prepared, ack_times: DataFrame) -> list[Waits]:
+    """The waiting times of each bundle. ack_times: of the ledger."""
     found = [Waits() for _ in given.cases]
     latencies = _latencies(given)
     for number, waited in enumerate(found):
         waited.acks, waited.reads = latencies.get((number, "acks"), {}), latencies.get((number, "reads"), {})
-    for row in _stalls(given).collect():
+    for row in _stalls(given, ack_times).collect():
         found[row[BUNDLE]].stalls.append(_stall(row))
     for row in _commits(given).collect() if any(case.contract.readers for case in given.cases) else ():
         found[row[BUNDLE]].commits.append(_stall(row))
@@ -229,21 +228,18 @@ def _percentiles(classes: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
     return upto[-1], p50, p99
 
 
-def _stalls(given: Prepared) -> DataFrame:
+def _stalls(given: Prepared, ack_times: DataFrame) -> DataFrame:
     """Gaps between acknowledgements, counted from when a client began to wait: with the record that ended the gap
     with its acknowledgement, or with one that the client gave up on before. Also the time after the last
     acknowledgement, if a record waited then.
 
     Records are grouped by tenths of a second, so that few rows have to be sorted; gaps within a tenth do not count.
     """
-    acked = F.col("outcome") == Outcome.ACKED.value
-    acked_ns = F.when(acked, F.col("returned_ns"))
-    rows = given.ledger.withColumn(LANE, place_number())
-    tenths = rows.groupBy(BUNDLE, LANE, F.floor(F.col("returned_ns") / _BUCKET_NS).alias("bucket")).agg(
-        F.min(acked_ns).alias("to_ns"),
-        F.max(acked_ns).alias("last"),
+    tenths = ack_times.groupBy(BUNDLE, LANE, F.col("tenth").alias("bucket")).agg(
+        F.min("first_ns").alias("to_ns"),
+        F.max("last_ns").alias("last"),
         F.min("called_ns").alias("called"),
-        F.max(F.when(~acked, F.col("returned_ns"))).alias("gave_up"),
+        F.max("gave_up_ns").alias("gave_up"),
     )
     every = named(kept(tenths), LANE, PLACE[1:], given.numbered_places, given.ledger)
     buckets = every.where("bucket IS NOT NULL")

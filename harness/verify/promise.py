@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Sentence = str | Callable[[RecordRange], str]
 Query = Callable[..., DataFrame]
 # The parts of `engine.inputs.Inputs`, which a query names as its parameters.
-PARTS: Final = ("given", "shown", "read", "drained", "sessions", "drill", "compared", "tiers")
+PARTS: Final = ("given", "shown", "read", "ack_times", "drained", "sessions", "drill", "compared", "tiers")
 _CHECKS: Final = ".checks."  # in the name of a module of a check, in this tree and in plugins
 
 
@@ -87,6 +87,7 @@ class Check:
     planted: names of plants in suites/planted: defects in a real run that it finds, and near misses (`near_`).
     queries: by name, functions from parts of the inputs (`PARTS`, by their parameters) to rows in the form of
     `engine.rows.found`. Checks of small evidence have none.
+    nothing_without: by query, a table of the evidence without whose rows it finds nothing, so that it plans nothing.
     on_driver: rows that it needs for `adds`.
     adds: what it adds to the verdict on a case besides the findings of its queries, such as findings from documents,
     doubts and counts. order: where that stands in the verdict.
@@ -102,6 +103,7 @@ class Check:
     of_committed: Mapping[Reason, Reason] = field(default_factory=dict)
     no_findings: frozenset[Reason] = frozenset()
     queries: Mapping[str, Query] = field(default_factory=dict)
+    nothing_without: Mapping[str, str] = field(default_factory=dict)
     on_driver: tuple[OnDriver[object], ...] = ()
     adds: Callable[[Known], Addition] = _adds_nothing
     order: Order = field(default_factory=Order)

@@ -21,22 +21,33 @@ from harness.verify import excuses as excuse_modules
 from harness.verify.addition import Added
 from harness.verify.engine.case import Case
 from harness.verify.engine.inputs import Inputs
+from harness.verify.engine.kept import is_empty
 from harness.verify.engine.known import Known
 from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared
 from harness.verify.excuse import Excuse
 from harness.verify.excuses.clauses import Clause
-from harness.verify.promise import Check, declare, excuses, parameters, share
+from harness.verify.promise import Check, Query, declare, excuses, parameters, share
 from harness.verify.promise import declared as declared
 
 log = logging.getLogger(__name__)
 _Read = TypeVar("_Read")
-Ask = Callable[[Inputs], DataFrame]
+Ask = Callable[[Inputs], DataFrame | None]
 
 
 def queries() -> dict[str, Ask]:
-    """Every query by its name, as a function of the inputs."""
-    return {name: partial(_ask, query) for check in declared().values() for name, query in check.queries.items()}
+    """Every query by its name, as a function of the inputs. None: it finds nothing in this evidence."""
+    return {
+        name: partial(_asked, query, check.nothing_without.get(name))
+        for check in declared().values()
+        for name, query in check.queries.items()
+    }
+
+
+def _asked(query: Query, table: str | None, inputs: Inputs) -> DataFrame | None:
+    if table is not None and is_empty(getattr(inputs.given, table)):
+        return None
+    return _ask(query, inputs)
 
 
 def on_driver() -> list[OnDriver[object]]:

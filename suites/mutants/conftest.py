@@ -15,7 +15,7 @@ from harness.kafka.release.release import resolve
 from harness.model.backend import PROCESSES
 from harness.scenarios import load
 from suites.mutants.build import Patcher, missing_jdk
-from suites.mutants.gate import Judged, judge
+from suites.mutants.gate import SEED, Judged, judge
 from suites.mutants.table import Variant
 
 # Edits name methods that a compiler generated, so they fit only one release.
@@ -62,7 +62,8 @@ def run_gate_on(
             missing_capability(reason, root_only=True)
         whole = request.config.getoption("--whole-gate", default=False) and not outside
         only = () if whole else variant.judge
-        judged = judge(patcher.build(variant), tmp_path / "out", only)
+        seed = request.config.getoption("--seed")
+        judged = judge(patcher.build(variant), tmp_path / "out", only, SEED if seed is None else seed)
         request.config.stash[SUMMARY].append(judged.line(variant.name))
         return judged
 

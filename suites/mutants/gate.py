@@ -14,7 +14,7 @@ from harness.evidence.verdicts import read_verdict
 from harness.model.errors import HarnessFailure
 from harness.model.exits import Exit
 
-# A fixed seed: every run of a mutant has the same plan of faults.
+# Every run of a mutant has the same plan of faults, unless --seed gives another.
 SEED: Final = 4301
 RECORDS: Final = 1_000_000
 TIMEOUT_S: Final = 3600
@@ -44,11 +44,11 @@ class Judged:
         )
 
 
-def judge(build: Path, out: Path, only: tuple[str, ...]) -> Judged:
+def judge(build: Path, out: Path, only: tuple[str, ...], seed: int) -> Judged:
     """Runs the gate on a build. HarnessFailure if it ends without a verdict."""
     command = [str(Path(sysconfig.get_path("scripts"), "durability")), "gate", "--kafka", str(build)]
     command += ["--backend", "processes"]
-    command += ["--seed", str(SEED), "--records", str(RECORDS), "--out", str(out)]
+    command += ["--seed", str(seed), "--records", str(RECORDS), "--out", str(out)]
     command += ["--only", ",".join(only)] if only else []
     done = subprocess.run(
         command,

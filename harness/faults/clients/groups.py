@@ -38,8 +38,7 @@ def _require_away(plan: StepValidation, group: str) -> None:
     """BadInput if no earlier step makes the members of the group leave."""
     if not any(isinstance(kind, ReaderAway) and kind.group == group for kind in plan.earlier.values()):
         raise BadInput(
-            f"group: {group} has members; add a step before this one: "
-            f'{{ do = "reader_away", group = "{group}" }}'
+            f'group: {group} has members; add a step before this one: {{ do = "reader_away", group = "{group}" }}'
         )
 
 

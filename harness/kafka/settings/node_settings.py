@@ -223,6 +223,14 @@ def _of_version(release: Release, brokers: int) -> dict[str, str]:
             "group.consumer.min.heartbeat.interval.ms": "500",
             "group.consumer.heartbeat.interval.ms": "500",
         }
+    if release.numbers >= (4, 2):
+        # Share groups (KIP-932): by default the partitions of a member that died stay with it for 45 s.
+        properties |= {
+            "group.share.min.session.timeout.ms": "1000",
+            "group.share.session.timeout.ms": "6000",
+            "group.share.min.heartbeat.interval.ms": "500",
+            "group.share.heartbeat.interval.ms": "500",
+        }
     return properties
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.clock import CLOCKS_MS
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
+from harness.verify.engine.ack_times import ack_times as by_time
 from harness.verify.engine.kept import kept, narrowed
 from harness.verify.engine.numbered import LANE, place_number
 from harness.verify.engine.prepared import Prepared
@@ -25,37 +26,34 @@ _LANES: Final = [BUNDLE, LANE]
 _ENTRY: Final = [*_LANES, "offset", "stream", "seq"]
 
 
-def below_acked(given: Prepared) -> DataFrame:
+def below_acked(given: Prepared, ack_times: DataFrame) -> DataFrame:
     """Acknowledged records with `other`, the highest offset that had been acknowledged by the time of their send."""
+    suspects = kept(_overtaken(ack_times))
     acked = given.ledger.where((F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull())
     acked = acked.withColumn(LANE, place_number())
-    suspects = kept(_overtaken(acked))
     lanes = F.broadcast(suspects.select(*_LANES).distinct())
     suspected = narrowed(acked, suspects).join(lanes, _LANES, "left_semi")
     # Only what the log has counts, because an acknowledgement may name a wrong offset.
     shown = narrowed(given.observations.where(given.widest_read), suspects).withColumn(LANE, place_number())
     there = kept(suspected.join(shown.join(lanes, _LANES, "left_semi").select(*_ENTRY), _ENTRY, "left_semi"))
-    overtaken = kept(_overtaken(there)).withColumnRenamed("slot", "called")
-    rows = there.withColumn("called", _slot("called_ns")).join(F.broadcast(overtaken), [*_LANES, "called"])
+    overtaken = kept(_overtaken(by_time(there))).withColumnRenamed("slot", "sent")
+    sent = F.expr(f"called_ns DIV {CLOCKS_MS * 10**6}")
+    rows = there.withColumn("sent", sent).join(F.broadcast(overtaken), [*_LANES, "sent"])
     return found(rows.where("offset < reached"), Kind.BELOW_ACKED, other="reached")
 
 
-def _overtaken(acked: DataFrame) -> DataFrame:
+def _overtaken(times: DataFrame) -> DataFrame:
     """Slots of time with a send to an offset below `reached`, the highest that was acknowledged before the slot before
     it. Clocks of clients may differ by a slot."""
     ends = F.array(
-        F.struct(_slot("returned_ns").alias("slot"), F.col("offset").alias("high"), F.lit(None).alias("low")),
-        F.struct(_slot("called_ns").alias("slot"), F.lit(None).alias("high"), F.col("offset").alias("low")),
+        F.struct(F.col("answered").alias("slot"), "high", F.lit(None).alias("low")),
+        F.struct(F.col("sent").alias("slot"), F.lit(None).alias("high"), "low"),
     )
-    times = acked.select(*_LANES, F.inline(ends))
-    slots = times.groupBy(*_LANES, "slot").agg(F.max("high").alias("high"), F.min("low").alias("low"))
+    every = times.where("low IS NOT NULL").select(*_LANES, F.inline(ends))
+    slots = every.groupBy(*_LANES, "slot").agg(F.max("high").alias("high"), F.min("low").alias("low"))
     before = Window.partitionBy(*_LANES).orderBy("slot").rangeBetween(Window.unboundedPreceding, -2)
     reached = slots.withColumn("reached", F.max("high").over(before))
     return reached.where("low < reached").select(*_LANES, "slot", "reached")
-
-
-def _slot(time_ns: str) -> Column:
-    return F.expr(f"{time_ns} DIV {CLOCKS_MS * 10**6}")
 
 
 CHECK: Final = Check(

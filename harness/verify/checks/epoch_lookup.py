@@ -97,6 +97,7 @@ CHECK: Final = Check(
         ),
     },
     queries={"epoch_lookup": epoch_lookup},
+    nothing_without={"epoch_lookup": "epoch_ends"},
     planted=(
         "epoch_lookup_short",
         "epoch_lookup_beyond",

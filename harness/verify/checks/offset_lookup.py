@@ -240,6 +240,7 @@ CHECK: Final = Check(
     },
     no_findings=frozenset({Named.HIDDEN}),
     queries={"offset_lookup": offset_lookup},
+    nothing_without={"offset_lookup": "lookups"},
     on_driver=(UNANSWERED,),
     adds=_not_answered,
     order=Order(doubts=75),

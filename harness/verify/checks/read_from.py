@@ -101,6 +101,7 @@ CHECK: Final = Check(
         ),
     },
     queries={"read_from": read_from},
+    nothing_without={"read_from": "probes"},
     planted=(
         "skipped_read_from_an_offset",
         "skipped_read_by_a_member_that_continues",

@@ -179,6 +179,7 @@ CHECK: Final = Check(
         ),
     },
     queries={"unfenced": unfenced},
+    nothing_without={"unfenced": "transactions"},
     adds=_late_commits,
     excuses=(EPOCH_LOST,),
     planted=(

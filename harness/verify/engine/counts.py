@@ -94,7 +94,7 @@ def counts(inputs: Inputs) -> list[Counts]:
     for row in _sent(given).collect():
         figures = {k: v for k, v in row.asDict().items() if k not in PLACE}
         out[row[BUNDLE]].sent[row["topic"], row["topic_id"], row["partition"]] = Sent(**figures)
-    for number, waited in enumerate(waits(given)):
+    for number, waited in enumerate(waits(given, inputs.ack_times)):
         out[number].waits = waited
     _count_reads(inputs.read, out)
     _count_ends(given, out)

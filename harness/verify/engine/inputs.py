@@ -10,10 +10,12 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from harness.verify.checks.tier.state import Tier, tiers_of
+from harness.verify.engine.ack_times import ack_times
 from harness.verify.engine.bucket_rows import Drill, drill
 from harness.verify.engine.compare import Compared, compare
 from harness.verify.engine.fingerprints import drained_buckets, reader_buckets, shown_buckets
 from harness.verify.engine.kept import kept
+from harness.verify.engine.numbered import LANE, place_number
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.sessions import Sessions, sessions
 
@@ -31,6 +33,7 @@ class Inputs:
         shown = pool.submit(lambda: shown_buckets(given))
         self._shown = shown
         self._read = pool.submit(lambda: reader_buckets(given, shown.result()))
+        self._ack_times = pool.submit(lambda: kept(ack_times(given.ledger.withColumn(LANE, place_number()))))
         self._drained = pool.submit(lambda: kept(drained_buckets(given, shown.result())))
         self._sessions = pool.submit(lambda: sessions(given, shown.result()))
         self._drill = pool.submit(lambda: drill(given, self.drained))
@@ -50,6 +53,11 @@ class Inputs:
     def read(self) -> DataFrame:
         """`fingerprints.reader_buckets`."""
         return self._read.result()
+
+    @property
+    def ack_times(self) -> DataFrame:
+        """`ack_times.ack_times` of the ledger."""
+        return self._ack_times.result()
 
     @property
     def drained(self) -> DataFrame:

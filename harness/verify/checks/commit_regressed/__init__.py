@@ -294,6 +294,7 @@ CHECK: Final = Check(
         ),
     },
     queries={"commit_regressed": commit_regressed, "began_below_commits": began_below_commits},
+    nothing_without={"began_below_commits": "offset_commits"},
     on_driver=(REDELIVERED, MISSED),
     adds=_groups,
     order=Order(doubts=45),

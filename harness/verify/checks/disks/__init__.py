@@ -223,6 +223,7 @@ CHECK: Final = Check(
     # Readers show best what differs. Of the batches, a damaged one may differ, and a missing one leaves a hole.
     finer={OnDisk.BATCH_CRC: 1, OnDisk.BATCH_DIFFERS: 2, OnDisk.BATCH_MISSING: 3, OnDisk.HOLE: 4, OnDisk.LACKING: 5},
     queries={"disks": disks},
+    nothing_without={"disks": "batches"},
     planted=(
         "disk_with_another_batch",
         "disk_with_another_leader_epoch",
