@@ -1,4 +1,4 @@
-"""Shows verdicts in the terminal, in junit.xml, in Allure and on a page of the matrix. Decides nothing itself."""
+"""Shows verdicts in the terminal, in junit.xml, in Allure and on pages. Decides nothing itself."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from reports.junit import JUNIT
 from reports.junit import write_junit as _write_junit
 from reports.matrix import MARKDOWN, matrix_document, read_matrix, write_matrix
 from reports.matrix_lines import matrix_lines
+from reports.review import offer_page, write_page
 from reports.summary import summary_lines
 from reports.terminal import print_lines, progress, table
 
 __all__ = [
     "MARKDOWN",
     "matrix_document",
+    "offer_page",
     "progress",
     "publish",
     "read_matrix",
@@ -26,14 +28,16 @@ __all__ = [
     "table",
     "write_junit",
     "write_matrix",
+    "write_page",
 ]
 
 
 def publish(out: Path) -> None:
-    """Prints the summary of a gate and writes its junit.xml. Both are made from the files in OUT."""
+    """Prints the summary of a gate and writes its junit.xml and its page. All are made from the files in OUT."""
     summary = read_gate(out)
     show(summary, out)
     write_junit(summary, out)
+    offer_page(out)
 
 
 def show(summary: GateSummary, evidence: Path, without: Mapping[str, str] | None = None) -> None:

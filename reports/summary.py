@@ -44,12 +44,12 @@ def summary_lines(
 
     verdicts: by scenario. evidence: the folder to judge again. without: bundles that could not be judged, with reasons.
     """
-    lines: list[Line] = [("", ""), *_headline(summary, verdicts, without)]
+    lines: list[Line] = [("", ""), *headline_lines(summary, verdicts, without)]
     for result in sorted(summary.results, key=_worst_first):
         lines += _scenario(result, verdicts.get(result.name), evidence)
-    if score := _score(verdicts.values()):
-        lines += [("", ""), *score, *_availability(verdicts)]
-    if uncovered := _covered_by_none(list(verdicts.values())):
+    if score := score_lines(verdicts.values()):
+        lines += [("", ""), *score, *availability_lines(verdicts)]
+    if uncovered := covered_by_none(list(verdicts.values())):
         lines += [("not covered:", "dim"), *((f"  {what}", "dim") for what in uncovered)]
     lines.append((f"evidence:    {evidence}", ""))
     if without or verdicts or any(result.bundle for result in summary.results):  # there is something to judge
@@ -58,7 +58,7 @@ def summary_lines(
     return lines
 
 
-def _covered_by_none(verdicts: Sequence[Verdict]) -> list[str]:
+def covered_by_none(verdicts: Sequence[Verdict]) -> list[str]:
     """The entries of `not_covered` that all verdicts share."""
     first, *others = [v.not_covered for v in verdicts] or [()]
     return [what for what in first if all(what in other for other in others)]
@@ -82,10 +82,15 @@ def began_lines(verdict: Verdict) -> list[Line]:
     return [(f"  upgraded from {_named(began)}", "dim")] if began else []
 
 
-def _headline(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Mapping[str, str]) -> list[Line]:
+def status_of(summary: GateSummary, without: Mapping[str, str]) -> Status:
+    """The status of a summary; bundles `without` a verdict prove nothing."""
+    return overall([summary.status, *(Status.INCONCLUSIVE for _ in without)])
+
+
+def headline_lines(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Mapping[str, str]) -> list[Line]:
+    """The verdict, the reason for it in one sentence, and what has no verdict."""
     word = _with_gaps(summary, without) if without else _word(summary)
-    shown = overall([summary.status, *(Status.INCONCLUSIVE for _ in without)])
-    lines: list[Line] = [(f"{word}: {release_name(summary, verdicts)}", _STYLE[shown])]
+    lines: list[Line] = [(f"{word}: {release_name(summary, verdicts)}", _STYLE[status_of(summary, without)])]
     if summary.results or not without:
         lines.append((f"  {'For the judged bundles: ' if without else ''}{_meaning(summary, verdicts)}", ""))
         lines += _deleted(verdicts) if summary.status is Status.PASS else []
@@ -228,7 +233,7 @@ def _of_try(one: Try, result: ScenarioResult) -> str:
 
 def finding_lines(finding: Finding) -> list[Line]:
     """Says which records have which fate, where and when, and which promise that breaks."""
-    head = f"  {finding.kind.value}: {_records(finding)}{_where(finding)}{_when(finding)}"
+    head = f"  {finding.kind.value}: {amount_of(finding)}{place_of(finding)}{time_of(finding)}"
     reasons = [text for text in (finding.detail, finding.contract) if text]
     return [(head, "bold"), *((f"    {text}", "") for text in reasons)]
 
@@ -239,17 +244,19 @@ def excused_lines(verdict: Verdict) -> list[Line]:
     for finding in [f for f in verdict.findings if not f.condemns][:FINDINGS_SHOWN]:
         excuse = finding.excused_by
         reason = f"permitted: {excuse}" if excuse else f"caused by the client: {finding.explained_by}"
-        lines.append((f"  {finding.kind.value}: {_records(finding)}{_where(finding)}; {reason}", "dim"))
+        lines.append((f"  {finding.kind.value}: {amount_of(finding)}{place_of(finding)}; {reason}", "dim"))
     return lines
 
 
-def _records(finding: Finding) -> str:
+def amount_of(finding: Finding) -> str:
+    """Such as "30 records"."""
     words = (("operation", ADMIN_KINDS), ("node", NODE_KINDS), ("difference", METADATA_KINDS))
     what = next((word for word, kinds in words if finding.kind in kinds), "record")
     return f"1 {what}" if finding.count == 1 else f"{finding.count:,} {what}s"
 
 
-def _where(finding: Finding) -> str:
+def place_of(finding: Finding) -> str:
+    """Such as " of plain-0, offsets 480 to 509"; empty if the finding names no place."""
     where = "" if finding.topic is None else f" of {finding.topic}"
     if finding.topic is not None and finding.partition is not None:
         where += f"-{finding.partition}"
@@ -264,7 +271,8 @@ def _range(first: int, last: int | None) -> str:
     return f" {first}" if last is None or last == first else f"s {first} to {last}"
 
 
-def _when(finding: Finding) -> str:
+def time_of(finding: Finding) -> str:
+    """Such as ", sent 12:52:13.567 UTC during kill_leader"; empty if no time is known."""
     if finding.first_ns is None:
         return f", during {finding.step}" if finding.step else ""
     first, last = _clock(finding.first_ns), _clock(finding.last_ns or finding.first_ns)
@@ -280,7 +288,8 @@ def _clock(at_ns: int) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}.{rest_ns // 1_000_000:03d}"
 
 
-def _score(verdicts: Collection[Verdict]) -> list[Line]:
+def score_lines(verdicts: Collection[Verdict]) -> list[Line]:
+    """The score by fault episodes with its bound, and shares of records; no line without a score."""
     scores = [v.score for v in verdicts if v.score is not None]
     if not scores:
         return []
@@ -330,7 +339,7 @@ def _tier(figures: Sequence[ReadFromTier | None]) -> list[Line]:
     return [(f"  {far:,} of {read:,} records read back from tiered topics came from the remote tier", "dim")]
 
 
-def _availability(verdicts: Mapping[str, Verdict]) -> list[Line]:
+def availability_lines(verdicts: Mapping[str, Verdict]) -> list[Line]:
     """The longest stalls and their faults. Latencies only for a single scenario: percentiles cannot be added up."""
     reported = {name: v.facts.availability for name, v in verdicts.items() if v.facts.availability}
     stalls = {name: figures.longest_stall for name, figures in reported.items() if figures.longest_stall}

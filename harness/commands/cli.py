@@ -364,7 +364,7 @@ def _regression(issue: str, common: Common) -> Exit:
 def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
     """Judge an evidence bundle, or all of an --out folder, again. No broker is needed.
 
-    Writes verdict.json into each bundle, and gate.json and junit.xml beside them.
+    Writes verdict.json into each bundle, and gate.json, junit.xml and report/index.html beside them.
     """
     with reports.progress() as progress:
         judged = verify_command.judge_again(evidence, master, progress)
@@ -376,7 +376,21 @@ def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
     else:
         reports.show(judged.summary, evidence, without)
         reports.write_junit(judged.summary, evidence, without)
+        reports.offer_page(evidence, summary=judged.summary, without=without)
     return judged.exit
+
+
+@commands.command()
+@_with_plugins
+@click.argument("evidence", metavar="BUNDLE|OUT", type=PATH)
+@click.option("--out", type=PATH, metavar="DIR", help="Folder of the page. Default: report/ in BUNDLE or OUT.")
+def report(evidence: Path, out: Path | None) -> Exit:
+    """Write the review page of evidence that was judged: index.html, one file that opens from disk.
+
+    It has the verdict, findings, doubts, what was not tested, and the timeline of each scenario.
+    """
+    click.echo(f"wrote {reports.write_page(evidence, out)}")
+    return Exit.PASS
 
 
 @commands.command("list")

@@ -15,8 +15,9 @@ from harness.model.schemas import OPTIONAL_DOCUMENTS, REQUIRED_DOCUMENTS, TABLES
 
 LOGS: Final = "logs"
 _JUNIT: Final = "junit.xml"  # `verify` of one bundle writes it next to the verdict
+REPORT: Final = "report"  # the folder of the review page of one bundle
 _FILES: Final = (*REQUIRED_DOCUMENTS, *OPTIONAL_DOCUMENTS, VERDICT, FINDINGS, _JUNIT)
-_FOLDERS: Final = (*TABLES, LOGS)
+_FOLDERS: Final = (*TABLES, LOGS, REPORT)
 
 
 def ignored(name: str) -> bool:

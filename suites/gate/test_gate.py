@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import reports
 from fixtures.plugin import GateRun, played
 from harness.commands.options import GateResult
 from harness.model.errors import HarnessFailure
@@ -25,7 +26,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def result(request: pytest.FixtureRequest, run_gate: GateRun) -> GateResult:
     """One gate for all tests: clusters are shared as in the command, and judging starts when the brokers have ended."""
     out = Path("durability-out") / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-pytest"
-    return run_gate(played(request, "scenario"), out)
+    gate = run_gate(played(request, "scenario"), out)
+    reports.offer_page(out)
+    return gate
 
 
 def test_scenario(scenario: str, result: GateResult, conclude: Callable[[Path], None]) -> None:

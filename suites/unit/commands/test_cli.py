@@ -88,6 +88,7 @@ def test_the_worst_result_counts_and_a_part_of_the_gate_follows_what_ran(
     fake_run(monkeypatch, gate_of(out, *statuses))
     assert cli.invoke(["gate"]) is code
     assert (out / "junit.xml").is_file()
+    assert (out / "report" / "index.html").is_file()
 
 
 def test_the_common_options_are_those_of_each_command_that_plays() -> None:
@@ -202,6 +203,9 @@ def test_nothing_uncaught_ends_in_1(
         (["run", "regression", "--issue", "KAFKA-17062", "--keep"], "run the scenario by its name"),
         (["verify", "nowhere"], "nowhere"),
         (["verify", "FULL"], "holds no evidence bundle"),
+        (["report", "nowhere"], "there is no folder nowhere"),
+        (["report", "FULL"], "holds no evidence bundle"),
+        (["report", ""], "'' names no file or folder"),
         (["seal", "nowhere"], "nowhere is not a folder"),
         (["list", "planets"], "planets"),
         (["launch"], "No such command"),

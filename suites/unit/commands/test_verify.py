@@ -62,6 +62,7 @@ def test_verify_prints_json_and_nothing_else(
     assert "FAIL of scenario by_hand" in said
     assert "offsets 100 to 149" in said
     assert "<failure" in (bundle / "junit.xml").read_text()
+    assert "FAIL of scenario by_hand" in (bundle / "report" / "index.html").read_text(encoding="utf-8")
 
 
 def test_verify_keeps_what_a_gate_required_and_judges_its_other_bundles_where_one_is_damaged(

@@ -328,7 +328,8 @@ def test_files_that_are_no_evidence_are_ignored(example: Path) -> None:
     (example / "ledger" / "._app.parquet").write_bytes(b"x")
     (example / "logs" / "node").mkdir(parents=True)
     (example / "logs" / "node" / "server.log").write_text("x")
-    for name in ("findings.parquet", "junit.xml"):
+    (example / "report").mkdir()
+    for name in ("findings.parquet", "junit.xml", "report/index.html"):
         (example / name).write_bytes(b"x")
     names = seal_directory(example).manifest.files.keys()
     assert [name for name in names if "._" in name or "log" in name] == ["logs/node/server.log"]

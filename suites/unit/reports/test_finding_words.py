@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.model.finding import Finding, Kind
-from reports.summary import _records, _when
+from reports.summary import amount_of, time_of
 
 AT_NS = 1_795_265_533_567_153_459
 
@@ -24,5 +24,5 @@ AT_NS = 1_795_265_533_567_153_459
 )
 def test_what_a_finding_counts_and_what_its_time_is(kind: Kind, count: int, words: str, when: str) -> None:
     finding = Finding(kind=kind, count=count, first_ns=AT_NS)
-    assert _records(finding) == words
-    assert _when(finding) == f", {when} 12:52:13.567 UTC"
+    assert amount_of(finding) == words
+    assert time_of(finding) == f", {when} 12:52:13.567 UTC"
