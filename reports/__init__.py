@@ -25,6 +25,7 @@ __all__ = [
     "read_matrix",
     "show",
     "show_matrix",
+    "show_page",
     "table",
     "write_junit",
     "write_matrix",
@@ -37,12 +38,18 @@ def publish(out: Path) -> None:
     summary = read_gate(out)
     show(summary, out)
     write_junit(summary, out)
-    offer_page(out)
+    show_page(out)
 
 
 def show(summary: GateSummary, evidence: Path, without: Mapping[str, str] | None = None) -> None:
     """Prints the terminal summary. without: bundles that could not be judged, each with the reason."""
     print_lines(summary_lines(summary, _verdicts(summary, evidence), evidence, without or {}))
+
+
+def show_page(evidence: Path, summary: GateSummary | None = None, without: Mapping[str, str] | None = None) -> None:
+    """Writes the review page and prints where it is, or a warning; see `load` for the arguments."""
+    if page := offer_page(evidence, summary=summary, without=without):
+        print_lines([(f"review page: {page}", "")])
 
 
 def show_matrix(paths: Sequence[Path]) -> None:

@@ -376,7 +376,7 @@ def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
     else:
         reports.show(judged.summary, evidence, without)
         reports.write_junit(judged.summary, evidence, without)
-        reports.offer_page(evidence, summary=judged.summary, without=without)
+        reports.show_page(evidence, judged.summary, without)
     return judged.exit
 
 

@@ -286,6 +286,12 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     assert (out / "report" / "index.html").read_text(encoding="utf-8") == before
 
 
+def test_the_terminal_says_where_the_page_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = gate(tmp_path, verdict("a", Status.PASS))
+    reports.publish(out)
+    assert capsys.readouterr().out.endswith(f"review page: {out / 'report' / 'index.html'}\n")
+
+
 def test_a_page_that_cannot_be_written_changes_no_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -296,6 +302,7 @@ def test_a_page_that_cannot_be_written_changes_no_verdict(
     assert "PASS of scenario a" in said.out
     (line,) = said.err.splitlines()
     assert line.startswith("durability: there is no review page: ")
+    assert "review page:" not in said.out
 
     def broken(*given: object) -> str:
         raise RuntimeError("a bug\nin two lines")
