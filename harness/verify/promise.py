@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame
 
 from harness.model.documents.contract import Contract, ProducerContract, TopicContract
 from harness.model.finding import FindingKind, Kind, OwnKind
+from harness.model.schemas import TABLES
 from harness.verify.addition import Addition, Order
 from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.rows import Reason
@@ -163,6 +164,11 @@ def declare(name: str, check: Check) -> None:
     for query, function in check.readers.items():
         if unknown := [part for part in parameters(function) if part not in PARTS]:
             raise ValueError(f"query {query} needs {unknown[0]!r}, which is no input; its parameters may be {PARTS}")
+    for query, table in check.nothing_without.items():
+        if query not in check.queries:
+            raise ValueError(f"nothing_without names {query!r}, which is no query of this check")
+        if table not in TABLES:
+            raise ValueError(f"query {query} finds nothing without {table!r}, which is no table of the evidence")
     _DECLARED[name] = check
 
 

@@ -138,6 +138,8 @@ MINE_ALONE = replace(MINE, queries={})
         ("blue", {"seen": {(Kind.LOST, Lost.PASSED): "x"}}, "already has the sentence for"),
         ("blue", {"queries": {"lost": lambda given: given}}, "already has the query lost"),
         ("blue", {"queries": {"blue": lambda sky: sky}}, "query blue needs 'sky', which is no input"),
+        ("blue", {"nothing_without": {"red": "probes"}}, "nothing_without names 'red', which is no query"),
+        ("blue", {"nothing_without": {"blue": "sky"}}, "finds nothing without 'sky', which is no table"),
         ("blue", {"promise": ""}, "its promise is empty"),
         ("blue", {"on_driver": (rows("lost"),)}, "already has the query lost"),
         ("blue", {"on_driver": (rows("sky", lambda sky: sky),)}, "query sky needs 'sky', which is no input"),
