@@ -99,13 +99,20 @@ def with_one_defect(rng: Random) -> tuple[str, Built, set[str]]:
 
 
 def _promised(history: History) -> list[tuple[int, int]]:
-    """(partition, offset) of records that were acknowledged outside transactions and that retention kept."""
-    acked = {(r["stream"], r["seq"]) for r in history.ledger if r["outcome"] == "acked" and r["txn_id"] is None}
+    """(partition, offset) of records that were acknowledged outside transactions and that retention kept.
+
+    Not the first record that retention kept if its acknowledgement has no offset: without it nobody can know that
+    retention did not delete it, too.
+    """
+    rows = [r for r in history.ledger if r["outcome"] == "acked" and r["txn_id"] is None]
+    acked = {(r["stream"], r["seq"]): r["offset"] for r in rows}
     return [
         (partition, offset)
-        for partition, log in enumerate(history.logs)
+        for (partition, log), start in zip(enumerate(history.logs), history.starts, strict=True)
         for offset, entry in enumerate(log)
-        if (entry.stream, entry.seq) in acked and offset >= history.starts[partition]
+        if offset >= start
+        and (entry.stream, entry.seq) in acked
+        and not (offset == start > 0 and acked[entry.stream, entry.seq] is None)
     ]
 
 

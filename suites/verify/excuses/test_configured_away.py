@@ -21,6 +21,11 @@ def keyed(built: Built) -> Built:
     return contract(built, compacted=True)
 
 
+def alone(built: Built, seq: int = 1) -> Built:
+    """A compacted topic with one key, except that one record has a key that no other record has."""
+    return keyed(built).change("ledger", {"key_hash": 6}, seq=seq)
+
+
 def with_tombstone(built: Built, *, retention_ms: int = 1000, at: int = 1) -> Built:
     """A compacted topic with one key; the record at that place is a tombstone."""
     for row in keyed(built).tables["ledger"]:
@@ -211,6 +216,46 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         2,
     ),
     "a follower lacks a superseded value": (follower_lacks(keyed(History("AA/A").build()), 0), [], 1),
+    "compaction removed the only value of its key of an aborted transaction": (
+        alone(History("A[A]/A").build(taken(1))),
+        [],
+        0,
+    ),
+    "a follower lacks the only value of its key, of an aborted transaction": (
+        follower_lacks(alone(History("A[A]/A").build()), 1),
+        [],
+        1,
+    ),
+    "only a follower has the only value of its key, of an aborted transaction": (
+        only_follower_has(alone(History("A[A]/A").build()), 1),
+        [],
+        1,
+    ),
+    "only a follower has the only value of its key, of an aborted transaction of unknown outcome": (
+        only_follower_has(alone(History("A<A>/A").build()), 1),
+        [],
+        1,
+    ),
+    "only a follower has the only value of its key, of a committed transaction of unknown outcome": (
+        only_follower_has(alone(History("A{AA}/A").build()), 1),
+        ["torn_transaction 1", "vanished 1"],
+        0,
+    ),
+    "only a follower has the only value of its key, of a committed transaction": (
+        only_follower_has(alone(History("A(A)/A").build()), 1),
+        ["lost 1"],
+        0,
+    ),
+    "only a follower has a value of an aborted transaction in the active segment": (
+        only_follower_has(alone(History("A/[A]A").build()), 1),
+        ["vanished 1"],
+        0,
+    ),
+    "a follower lacks a value of an aborted transaction on a topic that is not compacted": (
+        contract(follower_lacks(alone(History("A[A]/A").build()), 1), compacted=False),
+        ["replica_divergence 1"],
+        0,
+    ),
     "a follower lacks the newest value": (
         follower_lacks(keyed(History("AA/A").build()), 2),
         ["replica_divergence 1"],

@@ -1,4 +1,4 @@
-"""Records that compaction may remove, on each replica at its own time: superseded ones and expired tombstones.
+"""Records that compaction may remove, on each replica at its own time: superseded and aborted ones, expired tombstones.
 
 For each key the visible record with the highest offset stays. A record of unknown outcome replaces what is below it if
 it was written; a record of an aborted transaction replaces nothing. A tombstone (null value) deletes its key. It may
@@ -39,6 +39,8 @@ _KINDS: Final = (
     Kind.SKIPPED_READ,
     Kind.REPLICA_DIVERGENCE,
 )
+# Kinds about any record that somebody received, aborted or not.
+_OF_ABORTED: Final = (Kind.VANISHED, Kind.REPLICA_DIVERGENCE)
 # Kinds that compare a copy with the log at the end.
 _GONE: Final = (Kind.LOST, Kind.VANISHED, Kind.REPLICA_DIVERGENCE)
 # Only missing records: another record at the same offset, or the same one in a later leader's batch, is not the work of
@@ -68,6 +70,7 @@ def _compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
         (_tombstones(given, compacted), [*RECORD, *PLACE[1:]]),
         (_still_there(given, compacted), [*_KEY, "copy"]),
         (_unknown(given, compacted), _KEY),
+        (_aborted(given, compacted), [*RECORD, *PLACE[1:]]),
     ):
         joined = joined.join(known, on, "left")
     by_unknown_tombstone = F.coalesce(F.col("returned_ns") <= F.col("unknown_tombstone_ns"), F.lit(False))
@@ -78,6 +81,10 @@ def _compacted_away(rows: DataFrame, given: Prepared) -> DataFrame:
         .when(
             by_unknown_tombstone & ~_nothing_newer(),
             F.concat(what, F.lit(": a tombstone of unknown outcome may have deleted the key and been removed")),
+        )
+        .when(
+            F.col("is_aborted") & _is_old() & F.col("kind").isin([kind.value for kind in _OF_ABORTED]),
+            F.concat(what, F.lit(": nothing of its transaction was committed")),
         )
     )
     divergence = F.col("kind") == Kind.REPLICA_DIVERGENCE.value
@@ -123,8 +130,12 @@ def _superseded() -> Column:
     # Without an offset: it was acknowledged before the newest record was sent.
     earlier = F.coalesce(F.col("offset") < newest, F.col("returned_ns") <= F.col("newest.called_ns"))
     acked = F.col("outcome") == Outcome.ACKED.value
-    old = F.col("called_ns") <= F.col("compactable_ns")
-    return F.coalesce(earlier & (F.col("offset").isNotNull() | acked) & old, F.lit(False))
+    return F.coalesce(earlier & (F.col("offset").isNotNull() | acked) & _is_old(), F.lit(False))
+
+
+def _is_old() -> Column:
+    """Whether min.compaction.lag.ms has passed."""
+    return F.col("called_ns") <= F.col("compactable_ns")
 
 
 def _expired_tombstone() -> Column:
@@ -186,6 +197,19 @@ def _unknown(given: Prepared, compacted: DataFrame) -> DataFrame:
     return rows.groupBy(*PLACE, "key_hash").agg(F.max("called_ns").alias("unknown_tombstone_ns"))
 
 
+def _aborted(given: Prepared, compacted: DataFrame) -> DataFrame:
+    """Records of aborted transactions, which a cleaner removes once it has seen the marker (KIP-98), also if nothing
+    has their key later. Also those of transactions of unknown outcome of which no reader of committed records ever
+    received one."""
+    keyed = _keyed(given, compacted).select(*RECORD, *PLACE[1:], "txn_id", "txn")
+    unknown = keyed.where(F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value))
+    received = given.observations.where(is_committed()).join(compacted, [BUNDLE, "topic"], "left_semi")
+    committed = unknown.join(received, RECORD, "left_semi").select(BUNDLE, "txn_id").distinct()
+    aborted = keyed.where(F.col("txn").eqNullSafe(TxnOutcome.ABORTED.value))
+    both = aborted.unionByName(unknown.join(committed, [BUNDLE, "txn_id"], "left_anti"))
+    return both.select(*RECORD, *PLACE[1:], F.lit(True).alias("is_aborted"))
+
+
 def _keyed(given: Prepared, compacted: DataFrame) -> DataFrame:
     return given.ledger.where("key_hash IS NOT NULL").join(compacted, [BUNDLE, "topic"])
 
@@ -208,7 +232,10 @@ def _on_copies(keyed: DataFrame, given: Prepared, compacted: DataFrame) -> DataF
 EXCUSES: Final = (
     Excuse(
         name=COMPACTION,
-        permits="Compaction may remove a record that a later one with its key replaced, and an expired tombstone.",
+        permits=(
+            "Compaction may remove a record that a later one with its key replaced, an expired tombstone, and a record "
+            "of an aborted transaction."
+        ),
         kinds=_KINDS,
         rows=_compacted_away,
         evidence=Evidence(kind=EvidenceKind.RECORDS, what="ledger"),
