@@ -84,6 +84,12 @@ def with_keys(built: Built) -> Built:
     return built
 
 
+def aborted_of_its_key(text: str) -> Built:
+    """A follower lacks the second record, which is aborted, and no other record has its key."""
+    built = with_keys(for_a_second(History(text).build(), **POLICY)).change("ledger", {"key_hash": 6}, seq=1)
+    return built.drop("observations", replica=2, offset=1).drop("batches", broker=2, base_offset=1)
+
+
 def overtaken(end: int) -> History:
     """A leader of a new epoch starts at `end`, where the older leader had continued."""
     history = History("AAA." + LONG + "|A")
@@ -162,6 +168,12 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     "compaction removed a record that was superseded when it was over": (
         with_keys(for_a_second(History("A.A/" + LONG + "A").build(taken(1)), **POLICY)),
         ["lost 1"],
+        0,
+    ),
+    "compaction removed an aborted record while it was permitted": (aborted_of_its_key(f"A[A]/{LONG}A"), [], 1),
+    "compaction removed an aborted record that was sent when it was over": (
+        aborted_of_its_key(f"A/{LONG}[A]/A"),
+        ["replica_divergence 1"],
         0,
     ),
     "an unclean election while it was permitted": (

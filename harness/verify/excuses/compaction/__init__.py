@@ -201,7 +201,7 @@ def _aborted(given: Prepared, compacted: DataFrame) -> DataFrame:
     """Records of aborted transactions, which a cleaner removes once it has seen the marker (KIP-98), also if nothing
     has their key later. Also those of transactions of unknown outcome of which no reader of committed records ever
     received one."""
-    keyed = _keyed(given, compacted).select(*RECORD, *PLACE[1:], "txn_id", "txn")
+    keyed = _keyed(given, compacted).where("called_ns <= until_ns").select(*RECORD, *PLACE[1:], "txn_id", "txn")
     unknown = keyed.where(F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value))
     received = given.observations.where(is_committed()).join(compacted, [BUNDLE, "topic"], "left_semi")
     committed = unknown.join(received, RECORD, "left_semi").select(BUNDLE, "txn_id").distinct()
