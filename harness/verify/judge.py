@@ -181,8 +181,10 @@ def _checked(inputs: Inputs, pool: Executor, failed: dict[str, str], progress: P
     def rows_of(name: str, ask: Ask) -> DataFrame | None:
         progress(f"checking {name}")
         asked = ask(inputs)
-        rows = None if asked is None else kept(in_form(asked))
-        return None if rows is None or rows.isEmpty() else rows
+        if asked is None:
+            return None
+        rows = kept(in_form(asked))
+        return None if rows.isEmpty() else rows
 
     checking = {name: pool.submit(rows_of, name, ask) for name, ask in queries().items()}
     found: dict[str, DataFrame] = {}

@@ -38,13 +38,13 @@ Ask = Callable[[Inputs], DataFrame | None]
 def queries() -> dict[str, Ask]:
     """Every query by its name, as a function of the inputs. None: it finds nothing in this evidence."""
     return {
-        name: partial(_asked, query, check.nothing_without.get(name))
+        name: partial(_ask_where_rows_are, query, check.nothing_without.get(name))
         for check in declared().values()
         for name, query in check.queries.items()
     }
 
 
-def _asked(query: Query, table: str | None, inputs: Inputs) -> DataFrame | None:
+def _ask_where_rows_are(query: Query, table: str | None, inputs: Inputs) -> DataFrame | None:
     if table is not None and is_empty(getattr(inputs.given, table)):
         return None
     return _ask(query, inputs)

@@ -68,9 +68,10 @@ class _Played:
     unable: frozenset[FindingKind]
 
     def of(self, kind: FindingKind, fault: str) -> list[Finding]:
-        return [f for f in self.verdict.findings if f.kind == kind and self._fault_of(f) == fault]
+        """Its findings of one kind while one fault acted."""
+        return [f for f in self.verdict.findings if f.kind == kind and self.fault_of(f) == fault]
 
-    def _fault_of(self, finding: Finding) -> str:
+    def fault_of(self, finding: Finding) -> str:
         """The fault during which records were acked; if no step is named, the only fault of the scenario."""
         by_name = {step.name: step.do for step in self.verdict.facts.steps if step.is_fault}
         if finding.step in by_name:
@@ -82,7 +83,7 @@ def coverage_of(verdicts: Mapping[str, Verdict], bundles: Mapping[str, Path]) ->
     """The matrix of these verdicts, by scenario. bundles: their folders, by scenario."""
     played = [_played(name, verdict, bundles.get(name)) for name, verdict in verdicts.items()]
     own = {finding.kind for one in played for finding in one.verdict.findings if not isinstance(finding.kind, Kind)}
-    found = {one._fault_of(f) for one in played for f in one.verdict.findings}
+    found = {one.fault_of(f) for one in played for f in one.verdict.findings}
     faults = sorted({fault for one in played for fault in one.faults if fault != NO_FAULT})
     if NO_FAULT in found or any(NO_FAULT in one.faults for one in played):
         faults.append(NO_FAULT)
