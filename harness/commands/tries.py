@@ -69,9 +69,9 @@ def drive_task(task: Task, pool: ClusterPool, progress: Progress, tries_max: int
 
 
 def _again(task: Task, last: Driven) -> bool:
-    """Not for a negative control, which is played for its findings alone, and not after a cluster that did not recover,
-    because a FAIL stands whatever another run does."""
-    return task.negative_control is None and bool(last.doubts) and not last.given_up
+    """Not for a negative control, which is played for its findings alone, and not after a run that failed for certain:
+    on a broken build each run may wait for minutes."""
+    return task.negative_control is None and bool(last.doubts) and not last.failed
 
 
 def _error(failure: Exception, file: Path) -> str:

@@ -102,14 +102,14 @@ class Task:
 class Driven:
     """The bundle of a run.
 
-    healthy: the cluster recovered without a doubt, and another scenario may use it. given_up: every node ran, and the
-    cluster did not recover, which another run would only wait for again.
+    healthy: the cluster recovered without a doubt, and another scenario may use it. failed: a process of the release
+    ended by itself, or every node ran and the cluster did not recover. Both are findings, whatever another run does.
     """
 
     bundle: Path
     healthy: bool
     doubts: tuple[Doubt, ...]
-    given_up: bool = False
+    failed: bool = False
 
 
 def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
@@ -134,7 +134,7 @@ def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
         bundle=task.out,
         healthy=record.finished and not record.doubts and not record.died,
         doubts=tuple(record.doubts),
-        given_up=record.finished and record.recovered.pending is Pending.ISR_NOT_FULL,
+        failed=record.crashed or (record.finished and record.recovered.pending is Pending.ISR_NOT_FULL),
     )
 
 
@@ -168,6 +168,7 @@ class _Record:
         self.listeners: list[Listener] = []  # results of tls_probe
         self.exits: tuple[ProcessExit, ...] = ()
         self.died = False  # a process ended although no fault let it end
+        self.crashed = False  # and the machine did not end it
         self.budget = WaitBudget()
 
     def doubt(self, name: DoubtName, text: str, origin: DoubtOrigin | None = None) -> None:
@@ -189,6 +190,7 @@ class _Record:
             self.doubt(DoubtName.HARNESS_FAILED, str(broken), broken.origin)
             return
         self.died = bool(unexpected)
+        self.crashed = any(one.machine_doubt is None for one in unexpected)
         self.doubts.extend(doubt for one in unexpected if (doubt := one.machine_doubt))
         self.cluster.forget_exits()
 

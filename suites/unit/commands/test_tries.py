@@ -249,9 +249,9 @@ def test_a_negative_control_is_driven_once(tmp_path: Path, monkeypatch: pytest.M
     assert len(drive_task(task, FakePool(), Lines()).driven) == 1  # type: ignore[arg-type]
 
 
-def test_a_cluster_that_does_not_recover_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_that_failed_for_certain_is_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def drive(task: FakeTask, cluster: str, say: Any) -> Driven:
-        return Driven(bundle=task.out, healthy=False, doubts=(IN_VAIN,), given_up=True)
+        return Driven(bundle=task.out, healthy=False, doubts=(IN_VAIN,), failed=True)
 
     monkeypatch.setattr(tries, "drive", drive)
     (task,) = tasks(tmp_path, "one")

@@ -7,6 +7,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from suites.verify.edits import contract
 from suites.verify.history import MS, Built, History
 from suites.verify.judging import HistoryBatch
 
@@ -79,6 +80,28 @@ def first_is_younger(built: Built) -> None:
     built.change("batches", {"max_timestamp_ms": built.drained["at_ns"] // MS}, base_offset=1)
 
 
+def deleted_below(offset: int, *, log_start: int | None = None, late_s: float = 0) -> Callable[[Built], None]:
+    """DeleteRecords, which every replica knows of; late_s: so long after the run's start."""
+
+    def edit(built: Built) -> None:
+        at_ns = built.run["started_ns"] + int(late_s * S)
+        contract(built, delete_records=True).event("delete_records", before_offset=offset, at_ns=at_ns)
+        begin_at(built, offset if log_start is None else log_start)
+
+    return edit
+
+
+def begin_at(built: Built, start: int) -> None:
+    """Every replica reports this log start, and is read from there."""
+    for log in built.drained["partitions"][0]["logs"]:
+        log["log_start"] = start
+    for read in built.reads:
+        read["start"] = start
+    built.tables["observations"] = [
+        row for row in built.tables["observations"] if row["kind"] == "live" or row["offset"] >= start
+    ]
+
+
 SHORT = {"retention.ms": 5_000}
 SMALL = {"retention.bytes": 300}
 LAWFUL = {
@@ -97,12 +120,17 @@ LAWFUL = {
     "compacted": kept(SHORT, lambda built: built.run["contract"]["topics"]["t"].update(compacted=True)),
     "not deleted": kept(SHORT, lambda built: built.run["contract"]["topics"]["t"].update(deletes=False)),
     "tiered": kept(SHORT, lambda built: built.run["contract"]["topics"]["t"].update(tiered=True)),
+    "records deleted up to the middle of a segment": kept({}, deleted_below(2)),
+    "records deleted just now": kept({}, deleted_below(3, late_s=40)),
+    "a replica that knows of no deletion": kept({}, deleted_below(3, log_start=2)),
 }
 BROKEN = [
     kept({"retention.ms": 27_603}),
     kept(SMALL),
     kept(SMALL, only_broker_2),
     kept(SHORT, text="AA/A/AAA"),
+    kept({}, deleted_below(3)),
+    kept({}, deleted_below(6)),
 ]
 BATCH = HistoryBatch([*BROKEN, *LAWFUL.values()])
 
@@ -115,9 +143,9 @@ def found(spark: SparkSession) -> list[list[tuple[str | None, int | None, int | 
 
 
 def test_each_replica_that_keeps_what_was_due_is_found(spark: SparkSession) -> None:
-    by_age, by_size, one, two_segments = found(spark)[: len(BROKEN)]
+    by_age, by_size, one, two_segments, deleted, all_deleted = found(spark)[: len(BROKEN)]
     every = [("broker 1", 0, 2), ("broker 2", 0, 2), ("broker 3", 0, 2)]
-    assert by_age == by_size == two_segments == every
+    assert by_age == by_size == two_segments == deleted == all_deleted == every
     assert one == [("broker 2", 0, 2)]
     (finding,) = BATCH.verdicts(spark)[2].findings
     assert "1 of 2 segments that were due for deletion more than 32 s before" in finding.detail

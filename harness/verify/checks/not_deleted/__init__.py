@@ -1,4 +1,5 @@
-"""not_deleted: a replica, or the remote tier, keeps segments that retention should have deleted long before.
+"""not_deleted: a replica, or the remote tier, keeps segments that retention should have deleted long before, or that
+are below a log start that DeleteRecords moved.
 
 A replica that has stopped to delete has all records, so no reader notices it, and its disk fills up. Kafka looks for
 deletable segments every log.retention.check.interval.ms, from the oldest one on, and never deletes the newest one.
@@ -8,36 +9,59 @@ quiet time at the end of the run, in which no step disturbed anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Final
 
 from harness.model.finding import Finding, Kind
 from harness.verify.addition import Addition, Order
 from harness.verify.checks.not_deleted.due import Limits, due_in_tier, due_on_disks
-from harness.verify.checks.not_deleted.in_tier import segments_in_tier
+from harness.verify.checks.not_deleted.in_tier import copied_until, segments_in_tier
 from harness.verify.checks.not_deleted.on_disks import ON_DISKS, of_replicas
 from harness.verify.checks.not_deleted.segments import Segment, overdue
-from harness.verify.checks.tier.state import TIERS
+from harness.verify.checks.tier.state import TIERS, Tier
 from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
+from harness.verify.engine.tables import UNBOUNDED
 from harness.verify.promise import Check, Introduced, Settings
 from harness.verify.sentences import promise
 
 
 def _everywhere(known: Known) -> Addition:
-    case = known.case
-    on_disks = of_replicas(case, known.of(ON_DISKS))
-    found = [*_findings(case, on_disks, case.once(due_on_disks))]
-    found += _findings(case, segments_in_tier(case, known.of(TIERS)), case.once(due_in_tier))
+    case, tier = known.case, known.of(TIERS)
+    found = [*_on_disks(case, known.of(ON_DISKS), tier), *_in_tier(case, tier)]
     return Addition(findings=found)
 
 
-def _findings(case: Case, segments: Sequence[Segment], due: Mapping[str, Limits]) -> Iterator[Finding]:
-    for (place, _), some in groupby(sorted(segments), key=lambda one: (one.place, one.broker)):
-        of_one, limits = list(some), due[place[0]]
-        if late := list(overdue(of_one, limits)):
-            yield _finding(case, limits, late, len(of_one))
+def _on_disks(case: Case, segments: Sequence[Segment], tier: Tier) -> Iterator[Finding]:
+    due = case.once(due_on_disks)
+    states = {(p.topic, p.topic_id, p.partition): p for p in case.last_partitions}
+    for of_one in _logs(of_replicas(states, segments)):
+        place, broker = of_one[0].place, of_one[0].broker
+        limits, state = due[place[0]], states[place]
+        start = next(log.log_start for log in state.logs if log.broker == broker)
+        deleted = limits.deleted.get(place[2], 0)
+        tiered = case.contract.topics[place[0]].tiered
+        until = copied_until(tier, place, state.leader, limits.by_ms) if tiered else UNBOUNDED
+        # A replica that does not know of the deletion is a finding of log_start.
+        yield from _late(case, of_one, limits, deleted if start >= deleted else 0, until)
+
+
+def _in_tier(case: Case, tier: Tier) -> Iterator[Finding]:
+    due = case.once(due_in_tier)
+    for of_one in _logs(segments_in_tier(case, tier)):
+        topic, _, partition = of_one[0].place
+        yield from _late(case, of_one, due[topic], due[topic].deleted.get(partition, 0), UNBOUNDED)
+
+
+def _logs(segments: Sequence[Segment]) -> Iterator[list[Segment]]:
+    for _, of_one in groupby(sorted(segments), key=lambda one: (one.place, one.broker)):
+        yield list(of_one)
+
+
+def _late(case: Case, of_one: Sequence[Segment], limits: Limits, deleted: int, until: int) -> Iterator[Finding]:
+    if late := list(overdue(of_one, limits, deleted=deleted, until=until)):
+        yield _finding(case, limits, late, len(of_one))
 
 
 def _finding(case: Case, limits: Limits, late: Sequence[Segment], of: int) -> Finding:
@@ -67,7 +91,7 @@ def _by_settings(settings: Settings) -> str:
 
 
 CHECK: Final = Check(
-    promise="Every replica, and the remote tier, deletes the segments that retention no longer keeps.",
+    promise="Every replica, and the remote tier, deletes what neither retention nor the log start keeps any longer.",
     kinds={Kind.NOT_DELETED: Introduced(promise=_by_settings)},
     on_driver=(ON_DISKS,),
     adds=_everywhere,

@@ -2,7 +2,7 @@
 
 It counts the whole log for retention by size; here only copies count, which is less. A partition in which segments were
 deleted in the quiet time is not judged: the leader may have many to delete. It deletes only segments with its own
-leader epochs.
+leader epochs, and those below its log start that have no later epoch than its first one.
 """
 
 from __future__ import annotations
@@ -27,8 +27,9 @@ def segments_in_tier(case: Case, tier: Tier) -> list[Segment]:
             continue
         partition, by_ms = tier.partitions[place], due[state.topic].by_ms
         lineage = _lineage(partition, state.leader)
+        deleted = due[state.topic].deleted.get(state.partition, 0)
         if all(one.deleting_ms is None or one.deleting_ms < by_ms for one in partition.segments.values()):
-            copies = [one for one in partition.segments.values() if _is_of(one, lineage)]
+            copies = [one for one in partition.segments.values() if _is_managed(one, lineage, deleted)]
             late = min((_base(one) for one in copies if (one.finished_ms or 0) > by_ms), default=UNBOUNDED)
             found += _once(place, [one for one in copies if _base(one) < late])
     return found
@@ -37,6 +38,23 @@ def segments_in_tier(case: Case, tier: Tier) -> list[Segment]:
 def _lineage(partition: Partition, leader: int | None) -> Lineage:
     rows = [row for row in last_look(partition.replicas) if row.broker == leader]
     return lineage_of(rows[0].epochs) if rows else ()
+
+
+def copied_until(tier: Tier, place: Place, leader: int | None, by_ms: int) -> int:
+    """The offset up to which the leader had copied everything by then; 0 without copies, or if they cannot be read."""
+    if tier.unreadable or place not in tier.partitions:
+        return 0
+    partition = tier.partitions[place]
+    lineage = _lineage(partition, leader)
+    copies = [one for one in partition.segments.values() if _is_of(one, lineage)]
+    late = min((_base(one) for one in copies if not one.copied_by(by_ms * 10**6)), default=UNBOUNDED)
+    return min(late, max((_last(one) + 1 for one in copies), default=0))
+
+
+def _is_managed(one: Copied, lineage: Lineage, deleted: int) -> bool:
+    """Whether the leader decides about it: it has the leader's lineage, or is below a log start that it moved."""
+    passed = _last(one) < deleted and bool(lineage) and all(epoch <= lineage[0][0] for epoch, _ in one.epochs)
+    return _is_of(one, lineage) or (one.state == FINISHED and passed)
 
 
 def _is_of(one: Copied, lineage: Lineage) -> bool:

@@ -1,7 +1,8 @@
-"""The segments on the disks of brokers, of topics without a tier."""
+"""The segments on the disks of brokers."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pyspark.sql import functions as F
@@ -10,7 +11,7 @@ from harness.model.documents.cluster import PartitionState
 from harness.model.schemas import Columns
 from harness.verify.checks.not_deleted.due import due_on_disks
 from harness.verify.checks.not_deleted.segments import Segment
-from harness.verify.engine.case import Case
+from harness.verify.engine.case import Place
 from harness.verify.engine.kept import kept, narrowed
 from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared
@@ -47,10 +48,9 @@ def segments_on_disks(given: Prepared) -> list[list[Segment]]:
     return found
 
 
-def of_replicas(case: Case, segments: list[Segment]) -> list[Segment]:
+def of_replicas(states: Mapping[Place, PartitionState], segments: Sequence[Segment]) -> list[Segment]:
     """Without those of brokers that have no replica at the end."""
-    held = {(p.topic, p.topic_id, p.partition): p for p in case.last_partitions}
-    return [segment for segment in segments if _is_replica(held[segment.place], segment.broker)]
+    return [segment for segment in segments if _is_replica(states[segment.place], segment.broker)]
 
 
 def _is_replica(state: PartitionState, broker: int) -> bool:

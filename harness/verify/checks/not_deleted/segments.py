@@ -8,6 +8,7 @@ from typing import NamedTuple
 from harness.model.clock import CLOCKS_MS
 from harness.verify.checks.not_deleted.due import Limits
 from harness.verify.engine.case import NO_BROKER, Place
+from harness.verify.engine.tables import UNBOUNDED
 
 
 class Segment(NamedTuple):
@@ -25,13 +26,17 @@ class Segment(NamedTuple):
         return "the remote tier" if self.broker == NO_BROKER else f"broker {self.broker}"
 
 
-def overdue(of_one: Sequence[Segment], limits: Limits) -> Iterator[Segment]:
-    """The oldest segments of a log up to the first one that may stay. The newest segment on a disk always may."""
+def overdue(of_one: Sequence[Segment], limits: Limits, *, deleted: int, until: int = UNBOUNDED) -> Iterator[Segment]:
+    """The oldest segments of a log up to the first one that may stay. The newest segment on a disk always may.
+
+    deleted: everything below this offset was deleted by DeleteRecords. until: nothing from this offset on is due.
+    """
     rest = sum(segment.old_bytes for segment in of_one)
     for segment in of_one:
         rest -= segment.old_bytes
         newest = segment is of_one[-1] and segment.broker != NO_BROKER
         aged = limits.keep_ms is not None and 0 <= segment.max_ms < limits.by_ms - limits.keep_ms - CLOCKS_MS
-        if newest or not (aged or (limits.keep_bytes is not None and rest >= limits.keep_bytes)):
+        large = limits.keep_bytes is not None and rest >= limits.keep_bytes
+        if newest or segment.last >= until or not (aged or large or segment.last < deleted):
             return
         yield segment
