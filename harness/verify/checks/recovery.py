@@ -19,10 +19,10 @@ from harness.verify.sentences import promise
 
 
 def _after_healing(known: Known) -> Addition:
-    """Nothing for a run that ended before its cluster was healed."""
+    """For a run that ended early, only a wait for recovery that was over by then."""
     case = known.case
     if not case.complete:
-        return Addition()
+        return Addition(findings=[*_not_recovered(case)])
     return Addition(findings=[*_hanging(case), *_not_recovered(case)], doubts=[*_unknown(case)])
 
 

@@ -16,9 +16,10 @@ from harness.verify.sentences import promise
 
 
 def _after_the_load(known: Known) -> Addition:
-    """Nothing for a run that ended early, or without a tier. With a node down, a leader need not copy."""
+    """Nothing without a tier, or for a run that ended before the wait was over. With a node down, a leader need not
+    copy."""
     case, waited = known.case, known.case.run.tier_at_rest
-    if not case.complete or waited is None or waited.ok is True:
+    if waited is None or waited.ok is True or (waited.ok is None and not case.complete):
         return Addition()
     behind = waited.behind if case.nodes_were_up else ()
     return Addition(

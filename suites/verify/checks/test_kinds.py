@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+from dataclasses import replace
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -636,6 +639,18 @@ CASES["the cluster does not recover"][0].run["recovered"] = {
     "last_seen": "t-0 isr [1]",
     "pending": "isr_not_full",
 }
+
+# What a wait after healing had shown stands when the run breaks off later.
+for awaited in (
+    "the cluster does not recover",
+    "a coordinator does not end two transactions",
+    "a group rebalances for ever",
+    "a leader copies no closed segment to the tier",
+    "transactions without an end, and a node that is down",
+    "a coordinator ends its transactions late",
+):
+    history, kinds = CASES[awaited]
+    CASES[f"{awaited}, and the run breaks off"] = (replace(deepcopy(history), complete=False), kinds)
 
 BATCH = HistoryBatch(history for history, _ in CASES.values())
 
