@@ -78,12 +78,22 @@ def span_of(bundle: Path) -> tuple[int, int] | None:
 
     Raises BadEvidence for a damaged part.
     """
-    first: list[int] = []
-    last: list[int] = []
-    for batch in _batches(parts_of(bundle, "ledger"), "called_ns", "returned_ns"):
-        first.append(int(pc.min(batch["called_ns"]).as_py()))
-        last.append(int(pc.max(batch["returned_ns"]).as_py()))
-    return (min(first), max(last)) if first else None
+    spans = [span for part in parts_of(bundle, "ledger") for span in _spans(part)]
+    return (min(first for first, _ in spans), max(last for _, last in spans)) if spans else None
+
+
+def _spans(file: Path) -> Iterator[tuple[int, int]]:
+    """The first call and the last answer in each row group of a part: from its footer, or from its rows."""
+    columns = ["called_ns", "returned_ns"]
+    with opened(file) as part:
+        at = [part.schema_arrow.get_field_index(name) for name in columns]
+        for group in range(part.num_row_groups):
+            called, returned = (part.metadata.row_group(group).column(n).statistics for n in at)
+            if called and returned and called.has_min_max and returned.has_min_max:
+                yield called.min, returned.max
+            elif part.metadata.row_group(group).num_rows:
+                rows = part.read_row_group(group, columns=columns)
+                yield pc.min(rows["called_ns"]).as_py(), pc.max(rows["returned_ns"]).as_py()
 
 
 def rates_of(bundle: Path, buckets: Buckets) -> Rates:
@@ -92,9 +102,10 @@ def rates_of(bundle: Path, buckets: Buckets) -> Rates:
     latencies = np.zeros(buckets.count * BINS, np.int64)
     for batch in _batches(parts_of(bundle, "ledger"), "outcome", "called_ns", "returned_ns"):
         called, returned = _numbers(batch["called_ns"]), _numbers(batch["returned_ns"])
-        for outcome, counts in by_outcome.items():
-            chosen = np.asarray(pc.equal(batch["outcome"], outcome.value).to_numpy(zero_copy_only=False), bool)
-            counts += buckets.counted(returned[chosen])
+        codes = _numbers(batch["outcome"].indices)
+        for code, name in enumerate(batch["outcome"].dictionary.to_pylist()):
+            outcome, chosen = Outcome(name), codes == code
+            by_outcome[outcome] += buckets.counted(returned[chosen])
             if outcome is Outcome.ACKED:
                 places = buckets.of(returned[chosen]) * BINS + bins_of(returned[chosen] - called[chosen])
                 latencies += np.bincount(places, minlength=len(latencies))
