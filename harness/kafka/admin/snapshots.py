@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
 from harness.kafka.admin import cluster, groups, offsets, topics
@@ -33,7 +34,7 @@ def snapshot(wire: Wire, phase: Phase, names: Sequence[str], group_ids: Sequence
         at_ns=at_ns,
         brokers_up=tuple(up),
         partitions=tuple(_partition(state, marks, logs) for state in states),
-        groups=tuple(row for group in group_ids for row in _offsets_of(wire, group, states)),
+        groups=tuple(_offsets(wire, group_ids, states)),
         topic_configs=cluster.topic_configs(wire, names, PATIENT_S),
         broker_configs={str(b): config for b, config in cluster.broker_configs(wire, PATIENT_S).items()},
     )
@@ -62,18 +63,33 @@ def _partition(
     )
 
 
-def _offsets_of(wire: Wire, group: str, states: Sequence[topics.PartitionState]) -> list[GroupOffset]:
+def _offsets(wire: Wire, group_ids: Sequence[str], states: Sequence[topics.PartitionState]) -> Iterator[GroupOffset]:
+    """After a group without an answer the others get less time: their coordinators may be gone, too."""
+    deadline_s = _COORDINATOR_S
+    for group in group_ids:
+        rows = _offsets_of(wire, group, states, deadline_s)
+        yield from rows
+        if any(row.stable is False and row.offset is None for row in rows):
+            deadline_s = PATIENT_S
+
+
+def _offsets_of(
+    wire: Wire, group: str, states: Sequence[topics.PartitionState], deadline_s: float = _COORDINATOR_S
+) -> list[GroupOffset]:
     """The group's offsets in the partitions of the snapshot.
 
-    While a transaction hangs, the last completed commit.
+    While a transaction hangs, the last completed commit. Without any answer nothing is known of the group, which must
+    not end the run: the logs are still to be read.
     """
     places = [(state.topic, state.partition) for state in states]
+    found: Mapping[Place, int | None] = dict.fromkeys(places)
     stable: bool | None = None
     try:
-        found = groups.group_offsets(wire, group, places, stable=True, deadline_s=_COORDINATOR_S)
+        found = groups.group_offsets(wire, group, places, stable=True, deadline_s=deadline_s)
     except HarnessTimeout:
-        found = groups.group_offsets(wire, group, places, stable=False, deadline_s=_COORDINATOR_S)
         stable = False
+        with suppress(HarnessTimeout):
+            found = groups.group_offsets(wire, group, places, stable=False, deadline_s=deadline_s)
     at_ns = now_ns()
     return [
         GroupOffset(group=group, topic=topic, partition=partition, offset=offset, at_ns=at_ns, stable=stable)

@@ -44,7 +44,7 @@ class GroupOffset(OfPlace, frozen=True, kw_only=True):
         bool | None,
         meaning(
             "false if the coordinator did not answer with stable offsets: then the offset may be older than the "
-            "committed one"
+            "committed one, or is not known (null)"
         ),
     ] = None
 

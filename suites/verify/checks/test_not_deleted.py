@@ -33,7 +33,7 @@ def kept(
 
 
 def quiet(
-    built: Built, retention: dict[str, int], of_brokers: dict[str, str], actual: dict[str, int] | None = None
+    built: Built, retention: dict[str, Any], of_brokers: dict[str, str], actual: dict[str, int] | None = None
 ) -> None:
     """The topic has this retention, and nothing happens for QUIET_S. of_brokers: their settings; actual: the retention
     that brokers report, if it is another one."""

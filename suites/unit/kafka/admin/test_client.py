@@ -100,6 +100,27 @@ def test_unstable_offsets_of_a_group_are_an_error(
     assert row == {"group": "g", "topic": "t", "partition": 0, "offset": 4} | reported
 
 
+def test_a_group_without_a_coordinator_is_unknown_and_costs_the_next_one_less(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, bool, float]] = []
+
+    def offsets(
+        wire: object, group: str, places: list[tuple[str, int]], *, stable: bool, deadline_s: float
+    ) -> dict[tuple[str, int], int]:
+        asked.append((group, stable, deadline_s))
+        if group != "known":
+            raise HarnessTimeout("COORDINATOR_NOT_AVAILABLE")
+        return dict.fromkeys(places, 4)
+
+    monkeypatch.setattr(groups, "group_offsets", offsets)
+    rows = list(snapshots._offsets(Wire({}), ["known", "gone", "gone_too"], [state(1, 4)]))
+    assert [(row.group, row.offset, row.stable) for row in rows] == [
+        ("known", 4, None),
+        ("gone", None, False),
+        ("gone_too", None, False),
+    ]
+    assert [deadline_s for _, _, deadline_s in asked] == [20, 20, 20, 5, 5]
+
+
 class OneController:
     """Controller 101 leads and does every request; the first `lost` answers are lost."""
 

@@ -97,7 +97,7 @@ LAWFUL: Final = {
 }
 
 
-def on_disks(local: dict[str, int], edit: Edit = lambda _: None, *, disks: str = "500") -> Built:
+def on_disks(local: dict[str, Any], edit: Edit = lambda _: None, *, disks: str = "500") -> Built:
     """All brokers still have the segments that they copied long before, and a newer one."""
     built = tiered(text="AAA|/AAA/AAA/A")
     built.name = f"on disks with {local}"
@@ -106,7 +106,7 @@ def on_disks(local: dict[str, int], edit: Edit = lambda _: None, *, disks: str =
     return built
 
 
-LOCAL: Final = {"local.retention.bytes": 1}
+LOCAL: Final[dict[str, Any]] = {"local.retention.bytes": 1}
 ON_DISKS_LAWFUL: Final = {
     "no local limit": on_disks({}),
     "a local limit like that of the topic": on_disks({"local.retention.bytes": -2, "local.retention.ms": -2}),
