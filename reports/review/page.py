@@ -77,7 +77,7 @@ def page_of(loaded: Loaded, folder: Path) -> str:
     condemning = incidents(verdicts, condemning=True)
     permitted = incidents(verdicts, condemning=False)
     charts = _charts(scenarios, condemning, folder)
-    scripts = [_script(name) for name in ("echarts.min.js", "timeline.js")]
+    scripts = [_script(name) for name in ("echarts.min.js", "common.js", "timeline.js")]
     return environment.get_template(_TEMPLATE).render(
         title=f"{word} - durability",
         word=word,
