@@ -275,17 +275,17 @@ def time_of(finding: Finding) -> str:
     """Such as ", sent 12:52:13.567 UTC during kill_leader"; empty if no time is known."""
     if finding.first_ns is None:
         return f", during {finding.step}" if finding.step else ""
-    first, last = _clock(finding.first_ns), _clock(finding.last_ns or finding.first_ns)
+    first, last = clock(finding.first_ns), clock(finding.last_ns or finding.first_ns)
     span = first if first == last else f"{first} to {last}"
     words = (("asked", ADMIN_KINDS), ("ended", NODE_KINDS), ("seen", SEEN_KINDS))
     done = next((word for word, kinds in words if finding.kind in kinds), "sent")
     return f", {done} {span} UTC" + (f" during {finding.step}" if finding.step else "")
 
 
-def _clock(at_ns: int) -> str:
-    """The time of day with milliseconds. Integers only: a float cannot hold epoch nanoseconds exactly."""
+def clock(at_ns: int, digits: int = 3) -> str:
+    """The time of day, to a millisecond or to more digits. A float cannot hold epoch nanoseconds exactly."""
     seconds, rest_ns = divmod(at_ns, 1_000_000_000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}.{rest_ns // 1_000_000:03d}"
+    return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}.{f'{rest_ns:09d}'[:digits]}"
 
 
 def score_lines(verdicts: Collection[Verdict]) -> list[Line]:

@@ -10,6 +10,7 @@ from typing import Final
 from harness.evidence.gate import GateSummary
 from harness.evidence.layout import REPORT
 from harness.model.errors import BadInput
+from reports.incidents.page import remove_others, write_pages
 from reports.review.loaded import load
 from reports.review.page import page_of
 from reports.terminal import clean
@@ -24,22 +25,26 @@ def write_page(
     summary: GateSummary | None = None,
     without: Mapping[str, str] | None = None,
 ) -> Path:
-    """Writes the page of a bundle or an --out folder, whole or not at all, and returns its path.
+    """Writes the page of a bundle or an --out folder, whole or not at all, and returns its path. Pages of incidents are
+    beside it.
 
     out: the folder for it; None = `report` in the evidence. summary, without: of a judgement that has just ended, see
     `load`. Raises BadInput if the evidence is no bundle or gate, or the page cannot be written there.
     """
     folder = evidence / REPORT if out is None else out
-    page = page_of(load(evidence, summary, without), folder)
+    loaded = load(evidence, summary, without)
+    page = page_of(loaded, folder)
     unfinished = folder / f"{PAGE}.tmp"
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        stems = write_pages(loaded, folder)
         try:
             unfinished.write_text(page, encoding="utf-8", errors="backslashreplace")
             unfinished.replace(folder / PAGE)
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise
+        remove_others(folder, stems)
     except OSError as refusal:
         why = refusal.strerror or str(refusal)
         raise BadInput(f"{folder / PAGE} cannot be written ({why}); give another folder with --out") from None

@@ -147,7 +147,7 @@ def _spans(history: History, place: Place, buckets: Buckets) -> Iterator[Leaders
     end_ns = min(last_ns, life.deleted.time_ns) if life and life.deleted else last_ns
     states = history.partition(topic_id, partition)
     changed = [s for i, s in enumerate(states) if i == 0 or _shown(s) != _shown(states[i - 1])]
-    ends = [state.time_ns for state in changed[1:]] + [end_ns]
+    ends = [state.time_ns for state in changed[1:]] + [end_ns] * bool(changed)
     for state, until_ns in zip(changed, ends, strict=True):
         from_ns, to_ns = max(state.time_ns, buckets.start_ns), min(until_ns, end_ns)
         if from_ns < to_ns:
@@ -164,19 +164,21 @@ def _shown(state: PartitionChange) -> tuple[int, int, tuple[int, ...]]:
     return state.leader, state.leader_epoch, state.isr
 
 
-def positions_of(bundle: Path, history: History | None, buckets: Buckets) -> tuple[Positions, ...]:
+def positions_of(
+    bundle: Path, history: History | None, buckets: Buckets, only: Place | None = None
+) -> tuple[Positions, ...]:
     """The offsets of every partition in the table `positions`; the last row of a replica in each bucket counts.
 
-    Without a history the leader is not known, and all replicas count for the high watermark and the others. Raises
-    BadEvidence for a damaged part.
+    only: the partition to read; None = all. Without a history the leader is not known, and all replicas count for the
+    high watermark and the others. Raises BadEvidence for a damaged part.
     """
-    rows = sorted(_rows(bundle), key=lambda row: row.at_ns)
+    rows = sorted((row for row in _rows(bundle) if only in (None, row.place)), key=lambda row: row.at_ns)
     names = names_of(sorted({row.place for row in rows}))
     found = {place: Positions(partition=name) for place, name in names.items()}
     for row in _last_of_each_bucket(rows, buckets):
         at_s, of = seconds(row.at_ns, buckets), found[row.place]
         if row.after_silence and of.ends[row.broker]:
-            of.ends[row.broker].append((at_s, None))
+            of.ends[row.broker].append((of.ends[row.broker][-1][0], None))
         of.ends[row.broker].append((at_s, row.log_end))
         if _leads(row, history):
             _add(of.high_watermark, at_s, row.high_watermark)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +28,10 @@ RANGES_SHOWN: Final = 20
 TEXTS_SHOWN: Final = 3
 INCIDENTS_SHOWN: Final = 200
 NOT_JUDGED: Final = "NOT JUDGED"
+PERMITTED_WITH_PAGE: Final = 20  # those that break no promise are many in a large gate
 _SAFE: Final = re.compile(r"[A-Za-z0-9_-]+")
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9_]+")
+_STEM_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +40,7 @@ class Incident:
 
     amount, where, when: sentences of their union. ranges: the first of the single findings. reasons: why they are
     permitted, or how the client caused them; () = they condemn. span_ns: the first and the last time, if known.
+    members: all of them.
     """
 
     scenario: str
@@ -51,6 +57,19 @@ class Incident:
     reasons: tuple[str, ...]
     place: str
     span_ns: tuple[int, int] | None
+    step: str
+    members: tuple[Finding, ...]
+
+    @property
+    def stem(self) -> str:
+        """The name of its page without a suffix, safe in file names; the same each time the evidence is judged.
+
+        The digest keeps incidents apart whose names differ in other characters alone, or in capital letters.
+        """
+        parts = [self.scenario, self.kind, self.place, self.step]
+        key = json.dumps([*parts, bool(self.reasons)]).encode("ascii")
+        readable = "-".join(_UNSAFE.sub("_", part) for part in parts if part)[:_STEM_MAX]
+        return f"incident-{readable}-{hashlib.sha256(key).hexdigest()[:8]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +147,12 @@ def incidents(verdicts: Mapping[str, Verdict], *, condemning: bool) -> list[Inci
     return [one for _, one in sorted(made, key=lambda pair: (_severity(pair[0]), -pair[1].count, pair[1].scenario))]
 
 
+def with_page(condemning: Sequence[Incident], permitted: Sequence[Incident]) -> list[Incident]:
+    """The incidents that get a page each: at most INCIDENTS_SHOWN, those that condemn first."""
+    most = min(PERMITTED_WITH_PAGE, max(0, INCIDENTS_SHOWN - len(condemning)))
+    return [*condemning[:INCIDENTS_SHOWN], *permitted[:most]]
+
+
 def _severity(kind: FindingKind) -> int:
     """`Kind` lists lost records first. Kinds of plugins come before all others, since their weight is not known."""
     return list(Kind).index(kind) if isinstance(kind, Kind) else -1
@@ -156,6 +181,8 @@ def _incident(scenario: str, found: Sequence[Finding]) -> Incident:
         ),
         place="" if whole.topic is None else f"{whole.topic}-{whole.partition}",
         span_ns=None if whole.first_ns is None else (whole.first_ns, whole.last_ns or whole.first_ns),
+        step=whole.step or "",
+        members=tuple(found),
     )
 
 

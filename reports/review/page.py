@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from harness.evidence.gate import backends_and_duration
 from harness.model.documents.manifest import NamedRelease
@@ -28,6 +28,7 @@ from reports.review.content import (
     not_tested,
     sections,
     step_lines,
+    with_page,
 )
 from reports.review.coverage import coverage_of
 from reports.review.loaded import Loaded
@@ -61,14 +62,6 @@ class Chart:
 def page_of(loaded: Loaded, folder: Path) -> str:
     """Returns the page. folder: where it will be written, from which its links to the evidence lead."""
     summary, verdicts = loaded.summary, loaded.verdicts
-    environment = Environment(
-        loader=PackageLoader("reports"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=shown,
-    )
     word, *why = _texts(headline_lines(summary, verdicts, loaded.without))
     status = status_of(summary, loaded.without)
     if not word.startswith(status.value):  # such as "PASS of 0 of 1 bundles; 1 could not be judged"
@@ -77,8 +70,8 @@ def page_of(loaded: Loaded, folder: Path) -> str:
     condemning = incidents(verdicts, condemning=True)
     permitted = incidents(verdicts, condemning=False)
     charts = _charts(scenarios, condemning, folder)
-    scripts = [_script(name) for name in ("echarts.min.js", "common.js", "timeline.js")]
-    return environment.get_template(_TEMPLATE).render(
+    scripts = [script(name) for name in ("echarts.min.js", "common.js", "timeline.js")]
+    return template(_TEMPLATE).render(
         title=f"{word} - durability",
         word=word,
         look=status.value.lower(),
@@ -90,17 +83,31 @@ def page_of(loaded: Loaded, folder: Path) -> str:
         condemning_count=len(condemning),
         permitted=permitted[:INCIDENTS_SHOWN],
         permitted_count=len(permitted),
+        with_page={one.stem for one in with_page(condemning, permitted)},
         doubts=doubts(verdicts),
         not_tested=not_tested(loaded),
         coverage=coverage_of(verdicts, loaded.bundles),
-        charts=[replace(one, replay=_replay(loaded, one.section.name)) for one in charts],
+        charts=[replace(one, replay=replay(loaded, one.section.name)) for one in charts],
         anchors={one.name: one.anchor for one in scenarios},
         scripts=scripts,
-        policy=_policy(scripts),
+        policy=policy(scripts),
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         again=f"durability verify {loaded.evidence}",
         passed=Status.PASS.value,
     )
+
+
+def template(name: str) -> Template:
+    """A template in which all foreign text is shown as text."""
+    environment = Environment(
+        loader=PackageLoader("reports"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=shown,
+    )
+    return environment.get_template(name)
 
 
 def shown(value: object) -> object:
@@ -138,7 +145,7 @@ def _facts(loaded: Loaded) -> list[tuple[str, str]]:
     return [(name, text) for name, text in facts if text]
 
 
-def _replay(loaded: Loaded, name: str) -> str:
+def replay(loaded: Loaded, name: str) -> str:
     """The command that plays a scenario of the catalogue again. A negative control has no command of its own."""
     verdict = loaded.verdicts.get(name)
     release = (verdict.facts.release if verdict else None) or loaded.summary.release
@@ -186,14 +193,15 @@ def link(target: Path, folder: Path) -> str:
     return quote(os.fsencode(os.path.relpath(target.absolute(), folder.absolute())))  # names may not be UTF-8
 
 
-def _script(name: str) -> str:
+def script(name: str) -> str:
+    """A program of this package, as it may stand in a page."""
     text = files("reports").joinpath("charts").joinpath(name).read_text(encoding="utf-8")
     if "</script" in text.lower():  # the browser would end the script there, and its digest would differ
         raise ValueError(f"{name} cannot be put into a page")
     return text
 
 
-def _policy(scripts: Sequence[str]) -> str:
+def policy(scripts: Sequence[str]) -> str:
     """The content security policy: these scripts alone, and no request. ECharts sets styles of single elements."""
     digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii") for text in scripts]
     allowed = " ".join(f"'sha256-{one}'" for one in digests)

@@ -79,18 +79,18 @@ def timeline_of(bundle: Path, incidents: Sequence[Marked] = (), count: int = BUC
     It raises nothing for damaged or missing files: `missing` says what the chart lacks because of them.
     """
     missing: list[str] = []
-    steps = _tried(lambda: steps_of(bundle), _NO_STEPS, missing)
-    span = _tried(lambda: span_of(bundle), None, missing)
-    buckets = _buckets(span, steps, count)
+    steps = tried(lambda: steps_of(bundle), _NO_STEPS, missing)
+    span = tried(lambda: span_of(bundle), None, missing)
+    buckets = buckets_in(span, steps, count)
     if buckets is None:
         return None
     if span is None:
         missing.append("The ledger has no rows, so acks and latencies are not shown.")
-    history = _tried(lambda: history_in(bundle), None, missing)
+    history = tried(lambda: history_in(bundle), None, missing)
     if history is None:
         missing.append("There is no history.json, so leaders and ISRs are not shown.")
-    places: Sequence[Place] = _tried(lambda: places_of(bundle), (), missing)
-    positions = _tried(lambda: positions_of(bundle, history, buckets), _NO_POSITIONS, missing)
+    places: Sequence[Place] = tried(lambda: places_of(bundle), (), missing)
+    positions = tried(lambda: positions_of(bundle, history, buckets), _NO_POSITIONS, missing)
     if not positions:
         missing.append("The table positions has no rows, so offsets of replicas are not shown.")
     leaders = _led(history, places, buckets)
@@ -102,7 +102,7 @@ def timeline_of(bundle: Path, incidents: Sequence[Marked] = (), count: int = BUC
         start_ms=buckets.start_ns / 1e6,
         width_s=buckets.width_ns / 1e9,
         buckets=buckets.count,
-        rates=None if span is None else _tried(lambda: rates_of(bundle, buckets), None, missing),
+        rates=None if span is None else tried(lambda: rates_of(bundle, buckets), None, missing),
         faults=faults_of(steps, buckets),
         incidents=tuple(
             Mark(text=one.text, from_s=seconds(one.first_ns, buckets), to_s=seconds(one.last_ns, buckets))
@@ -145,14 +145,14 @@ def _led(history: History | None, places: Sequence[Place], buckets: Buckets) -> 
     return () if history is None else leaders_of(history, places, buckets)
 
 
-def _buckets(span: tuple[int, int] | None, steps: Sequence[Step], count: int) -> Buckets | None:
+def buckets_in(span: tuple[int, int] | None, steps: Sequence[Step], count: int) -> Buckets | None:
     """From the first to the last time that the ledger or a step has."""
     times = [*(span or ())]
     times += [t for step in steps for t in (step.started_ns, step.ended_ns, step.healed_ns) if t is not None]
     return buckets_of(min(times), max(times), count) if times else None
 
 
-def _tried(read: Callable[[], _T], otherwise: _T, missing: list[str]) -> _T:
+def tried(read: Callable[[], _T], otherwise: _T, missing: list[str]) -> _T:
     """Returns the result, or `otherwise` with the reason in `missing`. A part without a column is a KeyError."""
     try:
         return read()

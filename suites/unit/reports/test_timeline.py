@@ -113,7 +113,7 @@ def test_a_silence_of_a_replica_is_a_gap(tmp_path: Path) -> None:
     rows = [position(0.5, 1, 10), position(1.4, 1, 30, after_silence=True, highest_tiered=4)]
     write_table(bundle, "positions", rows)
     (positions,) = shown(bundle).positions
-    assert positions.ends == {1: [(0.5, 10), (1.4, None), (1.4, 30)]}
+    assert positions.ends == {1: [(0.5, 10), (0.5, None), (1.4, 30)]}  # a step line would go on until the null
     assert positions.tiered == [(1.4, 5)]
 
 

@@ -1,0 +1,161 @@
+"""The records of an incident: the first as rows of the page, and all of them as CSV and Parquet files beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
+
+from harness.evidence.documents import is_there
+from harness.evidence.parts import encoding
+from harness.evidence.verdicts import FINDINGS
+from harness.model.errors import BadEvidence
+from harness.model.finding import Finding
+from harness.model.verdict import Verdict
+from reports.incidents.scan import Wanted, any_of, equals, rows, schema_in
+from reports.review.content import Incident
+from reports.summary import clock
+
+ROWS_SHOWN: Final = 100
+PLAIN_ROWS_MAX: Final = 100_000  # a longer CSV file is compressed
+CSV: Final = ".csv"
+CSV_PACKED: Final = ".csv.gz"
+PARQUET: Final = ".parquet"
+_CELL_MAX: Final = 200
+_SHOWN: Final = (
+    "offset",
+    "stream",
+    "seq",
+    "outcome",
+    "called_ns",
+    "returned_ns",
+    "producer",
+    "txn_id",
+    "reader",
+    "reason",
+    "other",
+)
+_HEADS: Final[Mapping[str, str]] = {"called_ns": "sent, UTC", "returned_ns": "answered, UTC", "txn_id": "transaction"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Records:
+    """The rows of findings.parquet about one incident.
+
+    count: of all rows. heads, first: the columns that say something, and the first rows. files: names beside the page;
+    () = there are no rows. missing: why there are none, if that is known.
+    """
+
+    count: int = 0
+    heads: tuple[str, ...] = ()
+    first: tuple[tuple[str, ...], ...] = ()
+    files: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+
+
+def records_of(incident: Incident, verdict: Verdict, bundle: Path, folder: Path) -> Records:
+    """Writes all records of an incident into `folder`, and returns the first. Raises OSError if it cannot write.
+
+    Damaged evidence gives no records and a reason, and leaves no file.
+    """
+    file = bundle / FINDINGS
+    try:
+        if not is_there(file):
+            return Records(missing=(f"{FINDINGS} is missing, so there are no records to show.",))
+        wanted = wanted_of(incident, verdict)
+        schema = schema_in(file)
+        count = sum(batch.num_rows for batch in rows(file, wanted, ["kind"]))
+        if not count:
+            return Records()
+        packed = count > PLAIN_ROWS_MAX
+        names = (incident.stem + (CSV_PACKED if packed else CSV), incident.stem + PARQUET)
+        first = _written(rows(file, wanted), schema, [folder / name for name in names], packed=packed)
+    except BadEvidence as damage:
+        return Records(missing=(f"{damage}.",))
+    heads = [name for name in _SHOWN if name in schema.names and any(row.get(name) not in (None, "") for row in first)]
+    return Records(
+        count=count,
+        heads=tuple(_HEADS.get(name, name) for name in heads),
+        first=tuple(tuple(_text(name, row.get(name)) for name in heads) for row in first),
+        files=names,
+    )
+
+
+def wanted_of(incident: Incident, verdict: Verdict) -> Wanted:
+    """Which rows of findings.parquet the findings of an incident are about."""
+    own = [one for one in incident.members if one.topic is not None]
+    wanted = [_of_finding(one) for one in own]
+    for one in incident.members:
+        if one.topic is None:  # a finding without a place counts the ranges that the verdict does not list
+            listed = [_of_finding(other) for other in verdict.findings if other.topic and other.kind == one.kind]
+            wanted.append(_of_fate(one) & ~any_of(listed))
+    return any_of(wanted)
+
+
+def _of_finding(one: Finding) -> Wanted:
+    """Rows of one range. Without an offset it is a range of sequence numbers in one stream."""
+    wanted = _of_fate(one) & equals("topic", one.topic) & equals("partition", one.partition)
+    wanted &= equals("reader", one.reader)
+    if one.topic_id is not None:
+        wanted &= equals("topic_id", one.topic_id)
+    if one.offset_first is not None:
+        return wanted & _between("offset", one.offset_first, one.offset_last)
+    wanted &= equals("offset", None)
+    if one.stream is None:
+        return wanted
+    wanted &= equals("stream", one.stream)
+    return wanted if one.seq_first is None else wanted & _between("seq", one.seq_first, one.seq_last)
+
+
+def _between(column: str, first: int, last: int | None) -> Wanted:
+    field = pc.field(column)
+    return (field >= first) & (field <= (first if last is None else last))
+
+
+def _of_fate(one: Finding) -> Wanted:
+    excuse = equals("excused_by", one.excused_by) & equals("explained_by", one.explained_by)
+    return equals("kind", one.kind.value) & excuse
+
+
+def _written(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, targets: Sequence[Path], *, packed: bool
+) -> list[Mapping[str, object]]:
+    """Writes the rows as CSV and as Parquet, both or neither, and returns the first."""
+    first: list[Mapping[str, object]] = []
+    with ExitStack() as stack:
+        as_csv, as_parquet = (stack.enter_context(written_whole(target)) for target in targets)
+        sink = stack.enter_context(pa.CompressedOutputStream(as_csv, "gzip")) if packed else as_csv
+        csv = stack.enter_context(pa_csv.CSVWriter(sink, schema))
+        parquet = stack.enter_context(pq.ParquetWriter(as_parquet, schema, **encoding(schema)))
+        for batch in batches:
+            csv.write_batch(batch)
+            parquet.write_batch(batch)
+            first += batch.slice(0, ROWS_SHOWN - len(first)).to_pylist()
+    return first
+
+
+@contextmanager
+def written_whole(target: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which becomes `target` at the end, or is deleted."""
+    unfinished = target.with_name(f"{target.name}.tmp")
+    try:
+        with unfinished.open("wb") as stream:
+            yield stream
+        unfinished.replace(target)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
+
+
+def _text(name: str, value: object) -> str:
+    if value is None:
+        return ""
+    text = clock(value, digits=9) if name.endswith("_ns") and isinstance(value, int) else str(value)
+    return text if len(text) <= _CELL_MAX else f"{text[:_CELL_MAX]} … ({len(text) - _CELL_MAX:,} more characters)"
