@@ -89,7 +89,12 @@
       rows.push({ name: "faults", height: data.faults.length * FAULT_ROW, title: "Faults, from injection to healing" });
     if (data.leaders.length)
       rows.push({ name: "leaders", height: LEADER_ROW, title: "Leader and leader epoch" });
-    rows.push({ name: "offsets", height: narrow ? 260 : 340, title: data.partition ? `Offsets of ${data.partition}` : "Time" });
+    const known = data.positions || data.acked.length || data.found.length || data.offsets;
+    rows.push(
+      known
+        ? { name: "offsets", height: narrow ? 260 : 340, title: `Offsets of ${data.partition}` }
+        : { name: "offsets", height: 40, title: "Time of the incident" },
+    );
     let top = 26;
     for (const row of rows) {
       row.top = top;

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -97,6 +98,7 @@ def page_of(loaded: Loaded, folder: Path) -> str:
     )
 
 
+@cache
 def template(name: str) -> Template:
     """A template in which all foreign text is shown as text."""
     environment = Environment(
@@ -193,6 +195,7 @@ def link(target: Path, folder: Path) -> str:
     return quote(os.fsencode(os.path.relpath(target.absolute(), folder.absolute())))  # names may not be UTF-8
 
 
+@cache
 def script(name: str) -> str:
     """A program of this package, as it may stand in a page."""
     text = files("reports").joinpath("charts").joinpath(name).read_text(encoding="utf-8")
