@@ -24,6 +24,7 @@ FINDINGS_SHOWN: Final = 6
 NOTES_SHOWN: Final = 3
 MISSING_SHOWN: Final = 5
 STALLS_SHOWN: Final = 3
+_SECONDS_MAX: Final = 253_402_300_799  # the end of the year 9999
 _WITH_TOPIC: Final = "the deletion of their topic"
 # What deleted records, by its word in `deleted_by`; everything else there is a setting.
 _REQUESTS: Final = {
@@ -285,6 +286,8 @@ def time_of(finding: Finding) -> str:
 def clock(at_ns: int, digits: int = 3) -> str:
     """The time of day, to a millisecond or to more digits. A float cannot hold epoch nanoseconds exactly."""
     seconds, rest_ns = divmod(at_ns, 1_000_000_000)
+    if not 0 <= seconds <= _SECONDS_MAX:  # damaged evidence
+        return f"{at_ns} ns"
     return f"{datetime.fromtimestamp(seconds, UTC):%H:%M:%S}.{f'{rest_ns:09d}'[:digits]}"
 
 

@@ -166,7 +166,7 @@ const charts = (() => {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", again);
 
   return {
-    ...{ FAULT_ROW, PALETTE, band, clock, decoded, drawn, element, endOf, faultAreas, faultSeries, lengthOf, line, lines },
-    ...{ number, seconds, style, unpacked, whenSeen },
+    ...{ FAULT_ROW, PALETTE, band, clock, decoded, drawn, element, endOf, failed, faultAreas, faultSeries },
+    ...{ lengthOf, line, lines, number, seconds, style, unpacked, whenSeen },
   };
 })();

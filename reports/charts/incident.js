@@ -2,7 +2,7 @@
 // Draws the pictures of an incident: its partition by time, and by offset.
 (() => {
   const { FAULT_ROW, PALETTE, band, clock, decoded, drawn, element, endOf, faultSeries } = charts;
-  const { lengthOf, line, lines, number, seconds, style, unpacked, whenSeen } = charts;
+  const { failed, lengthOf, line, lines, number, seconds, style, unpacked } = charts;
   const GAP = 44;
   const LEADER_ROW = 22;
   const OFFSET_ROW = 22;
@@ -441,5 +441,8 @@
     (place.dataset.by === "time" ? drawByTime : drawByOffset)(place, data);
   }
 
-  whenSeen(".picture", "picture", draw);
+  // At once and not when they are seen, because somebody may print the page.
+  document
+    .querySelectorAll(".picture")
+    .forEach((place) => draw(place).catch((error) => failed(place, "picture", error)));
 })();

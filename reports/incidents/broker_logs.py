@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import heapq
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -39,7 +40,7 @@ _QUARTER_NS: Final = 900 * _SECOND_NS  # time zones differ by quarters of an hou
 _READ: Final = 1 << 16
 _HEAD: Final = re.compile(rb"\[(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d)[,.](\d{3})\] ([A-Z]{4,5}) ")
 _DIGITS: Final = re.compile(r"[0-9a-f]*\d[0-9a-f]*")
-# What changes which records a replica has, or who may lead.
+# Words of lines about changes of leaders, ISRs and logs.
 _TELLING: Final = re.compile(
     r"unclean|truncat|\bISR\b|leader epoch|leaderEpoch: |high ?watermark|recover|diverg|out of range", re.IGNORECASE
 )
@@ -53,7 +54,8 @@ _QUIET: Final = 4
 class LogLine:
     """One entry of a log, with the time in UTC.
 
-    node: the name of its file without the suffix. telling: it says of the partition who leads or what is in its logs.
+    node: the name of its file without the suffix. telling: it is about the leader, the ISR or the logs of the
+    partition.
     more: the lines after it, such as a stack trace.
     """
 
@@ -152,8 +154,9 @@ def log_lines(incidents: Sequence[Incident], evidence: Evidence) -> dict[str, Lo
     missing: list[str] = []
     ahead_ns = _ahead_of_utc(files, evidence.ended_ns, missing)
     chosen = {one.stem: made for one in incidents if (made := _chosen(one, evidence)) is not None}
+    times = _merged([one.window for one in chosen.values()])
     for file in files[:FILES_MAX]:
-        _read(file, ahead_ns, [*chosen.values()], missing)
+        _read(file, ahead_ns, times, [*chosen.values()], missing)
     if len(files) > FILES_MAX:
         missing.append(f"Only the first {FILES_MAX} of {len(files)} files of logs were read.")
     hours = ahead_ns / 3600 / _SECOND_NS
@@ -235,8 +238,26 @@ def _last_time(file: Path) -> int | None:
     return next((at_ns for at_ns in reversed(heads) if at_ns is not None), None)
 
 
-def _read(file: Path, ahead_ns: int, wanted: Sequence[_Chosen], missing: list[str]) -> None:
-    """Offers each entry of a file to the incidents in whose window it is."""
+def _merged(windows: Sequence[Window]) -> list[tuple[int, int]]:
+    """The times of all windows as intervals that do not overlap, in their order."""
+    merged: list[tuple[int, int]] = []
+    for window in sorted(windows, key=lambda one: one.from_ns):
+        if merged and window.from_ns <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], window.to_ns)
+        else:
+            merged.append((window.from_ns, window.to_ns))
+    return merged
+
+
+def _within(at_ns: int, times: Sequence[tuple[int, int]]) -> bool:
+    found = bisect_right(times, at_ns, key=lambda one: one[0])
+    return found > 0 and at_ns <= times[found - 1][1]
+
+
+def _read(
+    file: Path, ahead_ns: int, times: Sequence[tuple[int, int]], wanted: Sequence[_Chosen], missing: list[str]
+) -> None:
+    """Offers each entry of a file to the incidents around which it was written."""
     node = file.stem
     current: _Entry | None = None
     try:
@@ -252,7 +273,7 @@ def _read(file: Path, ahead_ns: int, wanted: Sequence[_Chosen], missing: list[st
                     _offer(current, wanted)
                 at_ns -= ahead_ns
                 current = None
-                if any(one.window.from_ns <= at_ns <= one.window.to_ns for one in wanted):
+                if _within(at_ns, times):
                     text = _shortened(begin[head.end() :], length)
                     current = _Entry(at_ns=at_ns, node=node, level=head[3].decode("ascii"), text=text, more=[])
             if current is not None:

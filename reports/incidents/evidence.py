@@ -1,4 +1,4 @@
-"""What the pages of all incidents of one scenario are made from, read once."""
+"""The evidence from which the pages of all incidents of one scenario are made, read once."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Stretches:
         np.add.at(self._count, at, 1)
 
     def made(self) -> tuple[Stretch, ...]:
-        """What was collected, in the order of time."""
+        """The stretches that have records, in the order of time."""
         width_s = self.buckets.width_ns / 1e9
         return tuple(
             Stretch(

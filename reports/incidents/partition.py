@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -34,6 +35,8 @@ from reports.review.rates import Buckets
 from reports.review.timeline import tried
 from reports.summary import clock
 
+WHOLE: Final = ""  # the key of the scale of the whole log
+_OFFSET_LIMIT: Final = 1 << 62  # damaged evidence may name any number
 _ELECTED: Final[Mapping[ElectedFrom, str]] = {
     ElectedFrom.ISR: "the ISR",
     ElectedFrom.ELR: "the ELR",
@@ -75,10 +78,10 @@ class ReplicaLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Partition:
-    """What the evidence says about one partition.
+    """One partition, as the evidence shows it.
 
-    leaders: without the ISR changes that left the leader and its epoch alone, if there are many. acked: by time.
-    tracks: by offset, at each of `scales`: the whole log, then around each incident, by the stem of its name.
+    acked: by time. tracks: by offset, at each of `scales`: the whole log, then around each incident, by the stem of its
+    name.
     """
 
     place: Place
@@ -92,9 +95,6 @@ class Partition:
     scales: Mapping[str, Scale]
     tracks: tuple[Track, ...]
     missing: tuple[str, ...]
-
-
-WHOLE: Final = ""  # the key of the scale of the whole log
 
 
 def partition_of(place: Place, incidents: Sequence[Incident], evidence: Evidence) -> Partition:
@@ -214,7 +214,9 @@ def _ends_at(positions: Positions, at_s: float) -> dict[int, int]:
     """The last reported log end of each replica before a time, by broker."""
     found: dict[int, int] = {}
     for broker, points in positions.ends.items():
-        before = [value for time_s, value in points if time_s <= at_s and value is not None]
+        # A null comes after a value, so that one of the last two reports before that time is known.
+        last = bisect_right(points, at_s, key=lambda point: point[0])
+        before = [value for _, value in points[max(0, last - 2) : last] if value is not None]
         if before:
             found[broker] = before[-1]
     return found
@@ -235,7 +237,7 @@ def _scales(
         tried(lambda: span_of_offsets(offsets for offsets, _ in acked_in(evidence.bundle, place)), _NO_ENDS, missing),
         tried(lambda: span_of_offsets(found for *_, found in observed_in(evidence.bundle, place)), _NO_ENDS, missing),
     ]
-    ends += [one for one in read if one is not None]
+    ends = [(low, high) for low, high in (*ends, *filter(None, read)) if 0 <= low <= high < _OFFSET_LIMIT]
     if not ends:
         return {}
     whole = min(low for low, _ in ends), max(high for _, high in ends)
@@ -247,7 +249,7 @@ def offsets_of(incident: Incident, place: Place) -> tuple[int, int] | None:
     topic, topic_id, _ = place
     own = [one for one in incident.members if one.topic == topic and one.topic_id in (topic_id, None)]
     known = [(one.offset_first, one.offset_last) for one in own]
-    offsets = [offset for pair in known for offset in pair if offset is not None]
+    offsets = [offset for pair in known for offset in pair if offset is not None and 0 <= offset < _OFFSET_LIMIT]
     return (min(offsets), max(offsets)) if offsets else None
 
 

@@ -25,7 +25,6 @@ from reports.review.content import Incident
 from reports.review.rates import Buckets
 from reports.review.timeline import tried
 
-PICTURE_MAX: Final = 2_000_000  # characters
 _SCALES: Final = {True: "whole log", False: "around the incident"}
 
 

@@ -18,6 +18,7 @@ from harness.evidence.parts import encoding
 from harness.evidence.verdicts import FINDINGS
 from harness.model.errors import BadEvidence
 from harness.model.finding import Finding
+from harness.model.schemas import INT64_LIMIT
 from harness.model.verdict import Verdict
 from reports.incidents.scan import Wanted, any_of, equals, rows, schema_in
 from reports.review.content import Incident
@@ -116,7 +117,8 @@ def _of_finding(one: Finding) -> Wanted:
 
 def _between(column: str, first: int, last: int | None) -> Wanted:
     field = pc.field(column)
-    return (field >= first) & (field <= (first if last is None else last))
+    low, high = (min(number, INT64_LIMIT - 1) for number in (first, first if last is None else last))
+    return (field >= low) & (field <= high)
 
 
 def _of_fate(one: Finding) -> Wanted:

@@ -49,11 +49,11 @@ def schema_in(file: Path) -> pa.Schema:
 
 
 def equals(column: str, value: str | int | None) -> Wanted:
-    """Whether a column has a value; None = it is null. Text that is not UTF-8 is in no table."""
+    """Whether a column has a value; None = it is null. No table has text beyond UTF-8 or numbers beyond int64."""
     field = pc.field(column)
     try:
         return field.is_null() if value is None else field == value
-    except UnicodeEncodeError:
+    except (UnicodeEncodeError, OverflowError):
         return NOTHING
 
 

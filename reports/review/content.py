@@ -64,7 +64,7 @@ class Incident:
     def stem(self) -> str:
         """The name of its page without a suffix, safe in file names; the same each time the evidence is judged.
 
-        The digest keeps incidents apart whose names differ in other characters alone, or in capital letters.
+        Names may differ in other characters alone, or in capital letters; the digest tells them apart.
         """
         parts = [self.scenario, self.kind, self.place, self.step]
         key = json.dumps([*parts, bool(self.reasons)]).encode("ascii")

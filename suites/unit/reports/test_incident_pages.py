@@ -34,6 +34,7 @@ from suites.unit.reports.incident_examples import (
     picture_in,
     rows_of,
     unpacked,
+    write_cluster,
     write_findings,
     write_logs,
 )
@@ -71,6 +72,18 @@ def test_a_page_has_the_words_of_the_review_page_and_both_lead_to_each_other(tmp
     assert there == back
     assert f'id="{back}"' in index
     assert (report / f"{there}.html").is_file()
+
+
+def test_every_number_of_the_verdict_is_on_the_page(tmp_path: Path) -> None:
+    found = (lost(100, 1234), lost(9000, 7, stream=3, seq_first=77_000, seq_last=77_006))
+    bundle = bundle_with(tmp_path, *found)
+    text, read = Text(page_of(written(bundle))).text, read_verdict(bundle)
+    assert sum(one.count for one in read.findings) == 1241
+    assert "1,241 records: plain-0, offsets 100 to 9006" in text
+    assert "(2 findings)" in text
+    assert "1,234 records of plain-0, offsets 100 to 1333" in text
+    assert "7 records of plain-0, offsets 9000 to 9006 (stream 3, sequences 77000 to 77006)" in text
+    assert "The first 100 of 1,241 rows" in text
 
 
 def test_it_says_that_no_cause_was_looked_for(tmp_path: Path) -> None:
@@ -133,7 +146,7 @@ def test_all_records_are_in_both_files_and_no_others(tmp_path: Path) -> None:
     for name in ("offset", "seq", "called_ns", "returned_ns", "topic", "reason"):
         assert as_csv.column(name).to_pylist() == as_parquet.column(name).to_pylist()
     rows = [pq.read_metadata(path).num_rows for path in report.glob("*.parquet")]
-    assert sorted(rows) == [5, 5, 5, 5, 10, 158]  # what is permitted and what the client caused are one
+    assert sorted(rows) == [5, 5, 5, 5, 10, 158]  # the permitted and the explained one are one incident
 
 
 def test_ranges_that_a_verdict_does_not_list_have_their_records_too(tmp_path: Path) -> None:
@@ -417,6 +430,31 @@ def test_a_table_without_a_column_is_named(tmp_path: Path) -> None:
         pq.write_table(table.drop_columns(["partition"]), bundle / name)
     text = Text(page_of(written(bundle))).text
     assert text.count("cannot be read as a table of the evidence") >= 3
+
+
+def test_numbers_that_no_run_has_give_a_page(tmp_path: Path) -> None:
+    huge = 1 << 80
+    found = lost(100, 50, offset_last=huge, first_ns=huge, last_ns=huge)
+    bundle = bundle_with(tmp_path, lost(100, 50))
+    judged(bundle, verdict(bundle.name, Status.FAIL, found))
+    write_cluster(bundle, {1: huge, 2: 150}, [(0, 0), (1, huge)])
+    text = Text(page_of(written(bundle))).text
+    assert f"offsets 100 to {huge}" in text
+    assert f"log end {huge}" not in text
+    assert str(huge) in text
+
+
+def test_incidents_far_apart_have_their_own_log_lines(tmp_path: Path) -> None:
+    late = lost(7, 1, partition=1, first_ns=at(100), last_ns=at(100))
+    bundle = bundle_with(tmp_path, lost(100, 50), late)
+    early = [log_line(2, "early"), log_line(50, "between"), log_line(100, "late"), log_line(101, "end")]
+    write_logs(bundle, "server-1.log", *early)
+    report = written(bundle)
+    texts = [Text(page_of(report, part)).text for part in ("plain_0", "plain_1")]
+    assert [[word in text for word in ("early", "between", "late")] for text in texts] == [
+        [True, False, False],
+        [False, False, True],
+    ]
 
 
 def test_a_bundle_with_nothing_but_a_verdict_has_a_page(tmp_path: Path) -> None:

@@ -12,11 +12,12 @@ import pytest
 
 from harness.evidence.history import write_history
 from reports.review import rates
-from reports.review.bands import Leadership, names_of
+from reports.review.bands import Leadership, names_of, positions_of
 from reports.review.rates import BINS, LOWEST_NS, RATIO, Buckets, bins_of, buckets_of, percentiles_ms
 from reports.review.timeline import BUCKETS, Timeline, packed, timeline_of
 from suites.unit.reports.timeline_examples import (
     START_NS,
+    TOPIC_ID,
     at,
     history,
     led,
@@ -181,3 +182,19 @@ def test_a_timeline_that_is_too_large_gets_fewer_buckets_and_then_loses_offsets(
     assert without.positions == ()
     assert 0 < len(least) <= 1_500
     assert packed(tmp_path, 10)[0] == ""
+
+
+def test_a_partition_that_the_history_does_not_name_has_no_leaders(tmp_path: Path) -> None:
+    bundle = write_run(tmp_path)
+    write_history(bundle, history())
+    timeline = shown(bundle)
+    assert timeline.leaders == ()
+    assert timeline.rates is not None
+
+
+def test_positions_of_one_partition_leave_the_others_out(tmp_path: Path) -> None:
+    write_table(tmp_path, "positions", [position(1, 1, 10), position(1, 1, 99, partition=1), position(2, 1, 20)])
+    buckets = buckets_of(START_NS, at(4), 600)
+    (one,) = positions_of(tmp_path, None, buckets, ("plain", TOPIC_ID, 0))
+    assert (one.partition, one.ends) == ("plain-0", {1: [(1.0, 10), (2.0, 20)]})
+    assert len(positions_of(tmp_path, None, buckets)) == 2
