@@ -255,12 +255,19 @@
       textStyle: { fontFamily: "system-ui, 'DejaVu Sans', sans-serif" },
       axisPointer: { link: [{ xAxisIndex: "all" }] },
       tooltip: tooltip(ink, (params) => (Array.isArray(params) ? valuesAt(data, pointer()) : "")),
-      dataZoom: zooms(
-        ink,
-        left,
-        rows.map((_, i) => i),
-        (v) => seconds(v),
-      ),
+      dataZoom: [
+        ...zooms(
+          ink,
+          left,
+          rows.map((_, i) => i),
+          (v) => seconds(v),
+        ),
+        // Only the buttons change which offsets are shown.
+        {
+          ...{ type: "inside", yAxisIndex: rows.length - 1, filterMode: "none" },
+          ...{ zoomOnMouseWheel: false, moveOnMouseMove: false, preventDefaultMouseMove: false },
+        },
+      ],
     };
     axes(option, rows, left, data, ink);
     rows.forEach((row, i) => {
@@ -371,14 +378,22 @@
     const redraw = (zoomed = true) => {
       const { option, height } = optionOf(place.clientWidth < 600);
       box.style.height = `${height}px`;
-      const before = chart && zoomed ? chart.getOption().dataZoom[0] : null;
+      const before = chart && zoomed ? chart.getOption().dataZoom : null;
       chart ??= echarts.init(box, null, { renderer: "svg" });
       chart.resize();
-      if (before) option.dataZoom.forEach((z) => Object.assign(z, { start: before.start, end: before.end }));
+      if (before) option.dataZoom.forEach((z, i) => Object.assign(z, { start: before[i].start, end: before[i].end }));
       chart.setOption(option, { notMerge: true });
     };
     drawn.set(place, redraw);
     return { redraw, chart: () => chart };
+  }
+
+  // The offsets of the incident, with enough below and above to see where logs ended.
+  function offsetsAround(data) {
+    if (!data.offsets) return { start: 0, end: 100 };
+    const [low, high] = data.offsets;
+    const margin = Math.max(2 * (high - low), high / 8, 10);
+    return { startValue: Math.max(0, low - margin), endValue: high + margin };
   }
 
   function drawByTime(place, data) {
@@ -388,20 +403,27 @@
       `History of ${data.partition || "the incident"} by time: ${data.faults.length} faults, ` +
       `${new Set(data.leaders.map((s) => s.epoch)).size} leader epochs, ${number(acked)} acknowledged records. ` +
       "The table of leader epochs has the times.";
-    const zoom = (from, to) =>
-      made.chart().dispatchAction({ type: "dataZoom", dataZoomIndex: 0, startValue: from, endValue: to });
+    const zoom = (from, to, offsets = { start: 0, end: 100 }) =>
+      made.chart().dispatchAction({
+        type: "dataZoom",
+        batch: [
+          { dataZoomIndex: 0, startValue: from, endValue: to },
+          { dataZoomIndex: 2, ...offsets },
+        ],
+      });
     const margin = (from, to) => Math.max(1, (to - from) / 4);
-    const around = ([from, to]) => zoom(from - margin(from, to), to + margin(from, to));
+    const around = ([from, to], offsets) => zoom(from - margin(from, to), to + margin(from, to), offsets);
     bar(place, [
       ["whole run", () => zoom(Math.min(0, data.span ? data.span.from_s : 0), lengthOf(data))],
-      ...(data.span ? [["the incident", () => around([data.span.from_s, data.span.to_s])]] : []),
+      ...(data.span ? [["the incident", () => around([data.span.from_s, data.span.to_s], offsetsAround(data))]] : []),
       ...data.faults.map((f) => [f.name, () => around([f.started_s, endOf(data, f)])]),
     ]);
     const made = kept(place, label, (narrow) => byTime(data, narrow, () => at));
     made.redraw(false);
     // An incident often shows at the elections after it.
     const later = data.span ? data.leaders.filter((s) => s.from_s >= data.span.to_s && s.from_s < data.span.to_s + 30) : [];
-    if (data.span) around([data.span.from_s, Math.max(data.span.to_s, ...later.map((s) => s.from_s))]);
+    const until = data.span && Math.max(data.span.to_s, ...later.map((s) => s.from_s));
+    if (data.span) around([data.span.from_s, until], offsetsAround(data));
     made.chart().getZr().on("mousemove", (event) => {
       at = made.chart().convertFromPixel({ xAxisIndex: 0 }, event.offsetX);
     });
