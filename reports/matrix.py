@@ -1,7 +1,7 @@
 """The matrix of contracts as a page and as Markdown, made from contracts.json.
 
-The matrix answers: with these settings, what can be lost? The page is one file without scripts. It opens from disk and
-can be attached to a report.
+The matrix answers: with these settings, what can be lost? The page is one file beside the review page, in which one can
+search. It opens from disk and requests nothing.
 """
 
 from __future__ import annotations
@@ -14,21 +14,40 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec.structs import replace
 
 from harness.evidence import matrix as contracts
+from harness.evidence.layout import REPORT
 from harness.evidence.matrix import MATRIX, MatrixRun, PlayedMatrix
-from harness.model.errors import BadInput
+from harness.model.errors import BadEvidence, BadInput
 from reports.grouping import Cost, Group, Row, Shown, shown
+from reports.policy import policy, script
 from reports.sources import links
 
 PAGE: Final = "contracts.html"
+REVIEW_PAGE: Final = "index.html"
 MARKDOWN: Final = "contracts.md"
 _TEMPLATE: Final = "matrix.html"
 
 
 def write_matrix(out: Path) -> Path:
-    """Writes the page and the Markdown beside contracts.json, each atomically, and returns the path of the page."""
+    """Writes the Markdown beside contracts.json and the page into `report`, each atomically. Returns its path."""
     matrix = read_matrix([out / MATRIX])
     _write(out / MARKDOWN, matrix_document(matrix))
-    return _write(out / PAGE, page(matrix))
+    (out / REPORT).mkdir(exist_ok=True)
+    review = REVIEW_PAGE if (out / REPORT / REVIEW_PAGE).is_file() else ""
+    return write_page(out / REPORT, page(matrix, review))
+
+
+def write_page(folder: Path, html: str) -> Path:
+    """Writes the page of a matrix into a report folder, atomically, and returns its path."""
+    return _write(folder / PAGE, html)
+
+
+def page_beside_review(out: Path) -> str:
+    """The page with links to the review page; "" if OUT has no matrix, or none that this harness reads."""
+    try:
+        matrix = read_matrix([out / MATRIX]) if (out / MATRIX).is_file() else None
+    except (BadInput, BadEvidence):  # the review page is about the verdicts, and needs no matrix
+        return ""
+    return "" if matrix is None else page(matrix, REVIEW_PAGE)
 
 
 def matrix_document(matrix: PlayedMatrix) -> str:
@@ -60,8 +79,8 @@ def read_matrix(paths: Sequence[Path]) -> PlayedMatrix:
     return matrix
 
 
-def page(matrix: PlayedMatrix) -> str:
-    """Returns the page of a matrix."""
+def page(matrix: PlayedMatrix, review: str = "") -> str:
+    """Returns the page of a matrix. review: the name of the review page beside it; "" = there is none."""
     environment = Environment(
         loader=PackageLoader("reports"),
         autoescape=True,
@@ -69,9 +88,15 @@ def page(matrix: PlayedMatrix) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    reported = shown(matrix)
+    reported, search = shown(matrix), script("templates/search.js")
     return environment.get_template(_TEMPLATE).render(
-        shown=reported, title=_title(reported), links=links, instead=instead
+        shown=reported,
+        title=_title(reported),
+        links=links,
+        instead=instead,
+        review=review,
+        scripts=[search],
+        policy=policy([search]),
     )
 
 

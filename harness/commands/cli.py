@@ -385,9 +385,10 @@ def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
 @click.argument("evidence", metavar="BUNDLE|OUT", type=PATH)
 @click.option("--out", type=PATH, metavar="DIR", help="Folder of the page. Default: report/ in BUNDLE or OUT.")
 def report(evidence: Path, out: Path | None) -> Exit:
-    """Write the review page of evidence that was judged: index.html, one file that opens from disk.
+    """Write the review page of evidence that was judged: index.html, which opens from disk.
 
-    It has the verdict, findings, doubts, what was not tested, and the timeline of each scenario.
+    It has the verdict, findings, doubts, what was not tested, and the timeline of each scenario. Beside it are the
+    timelines for Perfetto, and the matrix of contracts if OUT has one.
     """
     click.echo(f"wrote {reports.write_page(evidence, out)}")
     return Exit.PASS

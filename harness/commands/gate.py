@@ -28,9 +28,11 @@ from harness.commands.scenario_selection import (
 from harness.commands.tries import Tries, drive_all, result_of
 from harness.commands.verify import check_judge, judge_each
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
+from harness.evidence.layout import RELEASE_JARS
+from harness.kafka.release.digests import files_of
 from harness.kafka.release.release import Release
 from harness.model.contract.contract import contract_of
-from harness.model.documents.manifest import NamedRelease, Origin
+from harness.model.documents.manifest import BuildDigest, NamedRelease, Origin
 from harness.model.errors import BadInput
 from harness.model.plugin import active
 from harness.model.scenario import tier_rules
@@ -57,15 +59,19 @@ def gate(options: GateOptions, progress: Progress, *, negative_control: bool = F
 
     choice = choose_scenarios(options, backend, negative_control=negative_control)
     selection = assign_backends(options, choice.wanted, backends_of(options, backend), release)
+    files = files_of(release)
     prepared = prepare(release, [one.played for one in selection.selected], options, progress)
     selection = selection.without(prepared.lacking, options)
     for line in selection.lines(backend):
         progress.line(line)
 
     out = options.out or OUT_DEFAULT / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{release.version}"
-    tasks = [_task(one, choice, prepared.releases, options, out) for one in selection.selected]
-    summary = _summary(choice, selection, release, options)
+    named = _reported(release, files.digest)
+    tasks = [_task(one, choice, prepared.releases, options, out, named) for one in selection.selected]
+    summary = _summary(choice, selection, named, options)
     _make_folder(out)
+    if files.listing:
+        (out / RELEASE_JARS).write_text(files.listing, encoding="utf-8")
     write_gate(out, summary)  # if the gate dies, its bundles are not taken for a whole one when they are judged again
 
     results = _drive_and_judge(tasks, prepared.releases, options, progress, summary)
@@ -74,7 +80,9 @@ def gate(options: GateOptions, progress: Progress, *, negative_control: bool = F
     return GateResult(out=out, summary=summary)
 
 
-def _task(one: Selected, choice: Choice, releases: Releases, options: GateOptions, out: Path) -> Task:
+def _task(
+    one: Selected, choice: Choice, releases: Releases, options: GateOptions, out: Path, named: NamedRelease
+) -> Task:
     control = one.declared.negative_control if one.played is not one.declared else None
     records = records_of(one.declared, choice.gate, options.records)
     records = max(records, tier_rules.records_min(one.played))
@@ -90,7 +98,7 @@ def _task(one: Selected, choice: Choice, releases: Releases, options: GateOption
         out=out / one.name,
         java=clients_of(releases.tested),
         origin=Origin(
-            release=_reported(releases.tested),
+            release=named,
             starts_on=_reported(start) if start else None,
             backend=one.backend,
             limits=asdict(options.limits),
@@ -101,15 +109,15 @@ def _task(one: Selected, choice: Choice, releases: Releases, options: GateOption
     )
 
 
-def _reported(release: Release) -> NamedRelease:
-    return NamedRelease(version=release.version, commit=release.commit, source=release.source)
+def _reported(release: Release, build: BuildDigest | None = None) -> NamedRelease:
+    return NamedRelease(version=release.version, commit=release.commit, source=release.source, build=build)
 
 
-def _summary(choice: Choice, selection: Selection, release: Release, options: GateOptions) -> GateSummary:
+def _summary(choice: Choice, selection: Selection, named: NamedRelease, options: GateOptions) -> GateSummary:
     return GateSummary(
         required=choice.required,
         results=(),
-        release=_reported(release),
+        release=named,
         seed=options.seed,
         part=choice.part,
         left_out=choice.left_out,

@@ -90,6 +90,15 @@ def _doubts() -> str:
     return _table(("doubt", "origin", "meaning"), ((word.value, word.origin.value, word.meaning) for word in DoubtName))
 
 
+def _kinds() -> str:
+    """Parts of the evidence that only together show a finding are joined by "and"; any one such set suffices."""
+
+    def seen_in(kind: Kind) -> str:
+        return ", or ".join(" and ".join(f"`{part}`" for part in sorted(parts)) for parts in kind.seen_in)
+
+    return _table(("kind", "meaning", "seen in"), ((kind.value, kind.meaning, seen_in(kind)) for kind in Kind))
+
+
 def _records(kind: object) -> str:
     heads = ("key", "type", "required", "meaning")
     return _table(heads, keys_of_records(inspect.type_info(kind)))
@@ -103,7 +112,7 @@ BLOCKS: Final[Mapping[str, Callable[[], str]]] = {
     "facts": _facts,
     "doubts": _doubts,
     "origins of doubts": partial(_words, "origin", DoubtOrigin),
-    "kinds of findings": partial(_words, "kind", Kind),
+    "kinds of findings": _kinds,
     "kinds of evidence": partial(_words, "kind", EvidenceKind),
 }
 # Tables of what the judge declares, which this room may not import.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager
-from typing import Annotated, Final
+from typing import Annotated, Final, Self
 
 from harness.model.described import Described
 from harness.model.documents.record import Record, meaning
@@ -23,149 +23,254 @@ class FindingKind:
 
 
 class Kind(FindingKind, Described):
-    """Names of broken promises, the same in code, files and pages; `meaning` explains each in one sentence."""
+    """Names of broken promises, the same in code, files and pages; `meaning` explains each in one sentence.
 
-    LOST = "lost", "An acknowledged record is missing: the read after healing passed its offset without returning it."
-    VANISHED = "vanished", "A reader received a record, acknowledged or not, and the log no longer contains it."
-    DUPLICATED = "duplicated", "One record is at two offsets, or an application processed one input twice."
-    REORDERED = "reordered", "A later record of one stream is at a lower offset than an earlier one."
+    The sets behind it are `seen_in`: the evidence that can show it, one of the sets. A set names tables and documents
+    of a bundle, or a key that a document must have, such as "run.json: exits".
+    """
+
+    seen_in: tuple[frozenset[str], ...]
+
+    def __new__(cls, name: str, meaning: str = "", *seen_in: Set[str]) -> Self:
+        word = str.__new__(cls, name)
+        word._value_, word.meaning, word.seen_in = name, meaning, tuple(map(frozenset, seen_in))
+        return word
+
+    LOST = (
+        "lost",
+        "An acknowledged record is missing: the read after healing passed its offset without returning it.",
+        {"ledger", "reads.json"},
+    )
+    VANISHED = (
+        "vanished",
+        "A reader received a record, acknowledged or not, and the log no longer contains it.",
+        {"observations"},
+    )
+    DUPLICATED = (
+        "duplicated",
+        "One record is at two offsets, or an application processed one input twice.",
+        {"observations"},
+    )
+    REORDERED = (
+        "reordered",
+        "A later record of one stream is at a lower offset than an earlier one.",
+        {"observations"},
+    )
     BELOW_ACKED = (
         "below_acked",
         "A record is at a lower offset than one that had been acknowledged when its send was called.",
+        {"ledger", "observations"},
     )
-    CORRUPT = "corrupt", "The payload, timestamp or codec of a record is not what was sent or configured."
+    CORRUPT = (
+        "corrupt",
+        "The payload, timestamp or codec of a record is not what was sent or configured.",
+        {"observations"},
+        {"batches"},
+    )
     WRONG_ACK_OFFSET = (
         "wrong_ack_offset",
         "An acknowledgement to the release's own client named another offset than the record has.",
+        {"ledger", "observations"},
     )
-    MISROUTED = "misrouted", "A record is in another topic or partition than the one that it was sent to."
-    PHANTOM = "phantom", "The log contains a record that was never sent, or whose send was refused."
+    MISROUTED = (
+        "misrouted",
+        "A record is in another topic or partition than the one that it was sent to.",
+        {"observations"},
+    )
+    PHANTOM = (
+        "phantom",
+        "The log contains a record that was never sent, or whose send was refused.",
+        {"observations"},
+    )
     CONFLICTING = (
         "conflicting",
         "Two readers received different records at one offset, or two records were acknowledged there.",
+        {"observations"},
+        {"ledger"},
     )
     ABORTED_READ = (
         "aborted_read",
         "A read_committed reader received a record of a transaction that was aborted, or not yet committed.",
+        {"transactions", "observations"},
     )
-    TORN_TRANSACTION = "torn_transaction", "A part of a transaction is visible and the rest is not."
+    TORN_TRANSACTION = (
+        "torn_transaction",
+        "A part of a transaction is visible and the rest is not.",
+        {"transactions", "observations"},
+        {"transactions", "offset_commits"},
+        {"processed"},
+    )
     UNFENCED = (
         "unfenced",
         "A client was served that another of its transactional id, or a newer generation of its group, had replaced.",
+        {"transactions"},
+        {"offset_commits"},
     )
-    SKIPPED_READ = "skipped_read", "A reader passed over a record that was in the log."
+    SKIPPED_READ = (
+        "skipped_read",
+        "A reader passed over a record that was in the log.",
+        {"observations"},
+        {"deliveries"},
+    )
     REREAD = (
         "reread",
         "A reader received an offset twice in one session, or after a higher one.",
+        {"observations"},
     )
     COMMIT_REGRESSED = (
         "commit_regressed",
         "A group's offset is below its last acknowledged commit, or is one that was never committed.",
+        {"offset_commits"},
+        {"deliveries"},
     )
-    LOG_START = "log_start", "The start of a log moved further than retention, DeleteRecords and topic deletion permit."
+    LOG_START = (
+        "log_start",
+        "The start of a log moved further than retention, DeleteRecords and topic deletion permit.",
+        {"cluster.json"},
+    )
     NOT_DELETED = (
         "not_deleted",
         "A replica, or the tier, keeps segments that retention should have deleted long before.",
+        {"batches"},
+        {"tier_metadata"},
     )
     OFFSET_LOOKUP = (
         "offset_lookup",
         "A leader that was asked for the first record of a time or later named another record, or none.",
+        {"lookups"},
+        {"probes", "observations"},
     )
     EPOCH_LOOKUP = (
         "epoch_lookup",
         "A leader that was asked where a leader epoch ended named another offset than its log has, or none.",
+        {"epoch_ends"},
     )
     ACKED_BELOW_MIN_ISR = (
         "acked_below_min_isr",
         "A record was acknowledged with acks=all while fewer than min.insync.replicas were in sync.",
+        {"ledger", "history.json"},
     )
     UNCLEAN_ELECTION = (
         "unclean_election",
         "A replica outside the ISR and the ELR became a leader, and the contract of its topic does not permit that.",
+        {"history.json"},
     )
     NOT_IN_SYNC = (
         "not_in_sync",
         "A replica was in the ISR while it lacked records below a high watermark that a leader had reported.",
+        {"history.json", "positions"},
     )
     WRONGLY_ELIGIBLE = (
         "wrongly_eligible",
         "A replica was in the ELR while it lacked committed records, or after its broker had ended without a shutdown.",
+        {"history.json"},
     )
     ABOVE_HIGH_WATERMARK = (
         "above_high_watermark",
         "A reader received a record that was not below the high watermark of its leader yet.",
+        {"history.json", "positions", "observations"},
     )
     WRONG_SNAPSHOT = (
         "wrong_snapshot",
         "A snapshot of the metadata log on the disk of a node differs from what the log says up to its end.",
+        {"history.json"},
     )
     PRODUCER_IDS_REUSED = (
         "producer_ids_reused",
         "The controllers gave a block of producer ids to a broker, and had given the same ids before.",
+        {"history.json"},
     )
     STALE_METADATA = (
         "stale_metadata",
         "A broker serves partitions or settings that the metadata log does not have at its offset, or has no more.",
+        {"history.json", "cluster.json: brokers"},
     )
     REPLICA_DIVERGENCE = (
         "replica_divergence",
         "The copy of an in-sync replica differs from the leader's below the high watermark.",
+        {"observations"},
+        {"batches"},
     )
     HANGING_TRANSACTION = (
         "hanging_transaction",
         "The last stable offset stays below the high watermark after transaction timeout and clean-up.",
+        {"transactions", "cluster.json"},
     )
     TRANSACTION_UNFINISHED = (
         "transaction_unfinished",
         "A coordinator does not end a transaction although no client is there any more and its timeout is over.",
+        {"transactions", "run.json: transactions_ended"},
     )
     GROUP_UNSETTLED = (
         "group_unsettled",
         "A consumer group does not come to rest after healing with each partition given to one of its members.",
+        {"run.json: groups_at_rest"},
     )
     TIER_LAG = (
         "tier_lag",
         "The leader of a tiered partition does not copy closed segments to the remote tier, long after healing.",
+        {"run.json: tier_at_rest"},
     )
     WRONG_COORDINATOR_STATE = (
         "wrong_coordinator_state",
         "A coordinator answers something other than is in its log, or acknowledgements or copies of it differ.",
+        {"cluster.json: coordinators"},
     )
     UNSERVED = (
         "unserved",
         "The leader of a partition does not serve acknowledged records that are in its log, long after healing.",
+        {"reads.json"},
     )
     NOT_RECOVERED = (
         "not_recovered",
         "Every node that did not crash runs, and ISRs do not become full or writes do not resume.",
+        {"run.json: recovered"},
     )
-    CRASHED = "crashed", "A broker or controller ended by itself, and no fault of the run ends it."
+    CRASHED = (
+        "crashed",
+        "A broker or controller ended by itself, and no fault of the run ends it.",
+        {"run.json: exits"},
+    )
     UNAVAILABLE = (
         "unavailable",
         "A leader acknowledged nothing on a partition with enough replicas in sync, and served others meanwhile.",
+        {"ledger", "steps.json"},
     )
-    ADMIN_LOST = "admin_lost", "The result of an acknowledged admin operation is missing from the metadata."
+    ADMIN_LOST = (
+        "admin_lost",
+        "The result of an acknowledged admin operation is missing from the metadata.",
+        {"admin_ops", "admin_views"},
+    )
     ADMIN_RESURRECTED = (
         "admin_resurrected",
         "A topic, setting, ACL or user that an acknowledged operation deleted exists again.",
+        {"admin_ops", "admin_views"},
     )
     ADMIN_PHANTOM = (
         "admin_phantom",
         "The metadata contains a topic, setting, ACL or user that nobody requested, or whose request was refused.",
+        {"admin_views"},
     )
     METADATA_DIVERGENCE = (
         "metadata_divergence",
         "Nodes report different metadata, and no operation is in progress that explains it.",
+        {"admin_views"},
     )
     TIER_GAP = (
         "tier_gap",
         "Brokers deleted offsets, or report them as copied, and no finished copy in the remote tier has them.",
+        {"tier_metadata"},
     )
     TIER_OBJECT = (
         "tier_object",
         "An object of a finished copy in the remote tier is missing, truncated, changed or not as its metadata says.",
+        {"tier_metadata"},
     )
-    TIER_STATE = "tier_state", "A broker wrote a state of a remote copy that cannot follow the state it wrote before."
+    TIER_STATE = (
+        "tier_state",
+        "A broker wrote a state of a remote copy that cannot follow the state it wrote before.",
+        {"tier_metadata"},
+    )
 
 
 class OwnKind(FindingKind, str):

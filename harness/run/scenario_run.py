@@ -129,13 +129,20 @@ def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
     record.note_exits()
     record.write(finished=record.finished)
     broker_state.save_logs(cluster, bundle)
-    bundle.seal(structs.replace(task.origin, scenario=task.scenario.name, seed=task.seed))
+    bundle.seal(with_java(structs.replace(task.origin, scenario=task.scenario.name, seed=task.seed), cluster.java))
     return Driven(
         bundle=task.out,
         healthy=record.finished and not record.doubts and not record.died,
         doubts=tuple(record.doubts),
         failed=record.crashed or (record.finished and record.recovered.pending is Pending.ISR_NOT_FULL),
     )
+
+
+def with_java(origin: Origin, java: str | None) -> Origin:
+    """The origin with the Java of the brokers, which is known once a cluster runs."""
+    if origin.release is None or java is None:
+        return origin
+    return structs.replace(origin, release=structs.replace(origin.release, java=java))
 
 
 class _Record:

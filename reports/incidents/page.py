@@ -19,10 +19,11 @@ from reports.incidents.evidence import Evidence, evidence_of
 from reports.incidents.partition import EpochLine, Partition, partition_of
 from reports.incidents.picture import packed, picture_of
 from reports.incidents.records import CSV, CSV_PACKED, PARQUET, Records, records_of, written_whole
+from reports.policy import policy, script
 from reports.review.bands import Place
 from reports.review.content import Incident, incidents, with_page
 from reports.review.loaded import Loaded
-from reports.review.page import link, policy, replay, script, template
+from reports.review.page import link, replay, template
 from reports.summary import clock
 
 SIZE_MAX: Final = 5_000_000  # bytes of a page
@@ -31,8 +32,8 @@ EPOCHS_SHOWN: Final = 50
 _TEMPLATE: Final = "incident.html"
 _MARK: Final = b'<meta name="generator" content="durability: incident">'
 _MARK_WITHIN: Final = 2_000  # bytes
-_LIBRARY: Final = "echarts.min.js"
-_SCRIPTS: Final = ("common.js", "incident.js")
+_LIBRARY: Final = "charts/echarts.min.js"
+_SCRIPTS: Final = ("charts/common.js", "charts/incident.js")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from harness.model.finding import ADMIN_KINDS, Finding, FindingKind, Kind
+from harness.evidence.seen_in import kinds_shown_by
+from harness.model.finding import Finding, FindingKind, Kind, OwnKind
 from harness.model.verdict import Status, Verdict
-from reports.review.rates import parts_of
 
 NO_FAULT: Final = "no fault"
-# Kinds of findings that only these tables can show. A bundle without any of them says nothing about such a promise.
-NEEDS: Final[Mapping[FindingKind, tuple[str, ...]]] = {
-    **dict.fromkeys(ADMIN_KINDS, ("admin_ops", "admin_views")),
-    **dict.fromkeys((Kind.TIER_GAP, Kind.TIER_OBJECT, Kind.TIER_STATE, Kind.TIER_LAG), ("tier_metadata",)),
-    **dict.fromkeys(
-        (Kind.ABORTED_READ, Kind.TORN_TRANSACTION, Kind.HANGING_TRANSACTION, Kind.TRANSACTION_UNFINISHED),
-        ("transactions",),
-    ),
-    **dict.fromkeys((Kind.COMMIT_REGRESSED, Kind.GROUP_UNSETTLED), ("offset_commits", "deliveries")),
-    Kind.OFFSET_LOOKUP: ("lookups",),
-    Kind.EPOCH_LOOKUP: ("epoch_ends",),
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,12 +48,12 @@ class Coverage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Played:
-    """One scenario with its faults. unable: the kinds of findings that its evidence cannot show."""
+    """One scenario with its faults. able: the kinds of findings that its evidence can show, also those of plugins."""
 
     name: str
     verdict: Verdict
     faults: frozenset[str]
-    unable: frozenset[FindingKind]
+    able: frozenset[FindingKind]
 
     def of(self, kind: FindingKind, fault: str) -> list[Finding]:
         """Its findings of one kind while one fault acted."""
@@ -96,12 +84,14 @@ def coverage_of(verdicts: Mapping[str, Verdict], bundles: Mapping[str, Path]) ->
 
 def _played(name: str, verdict: Verdict, bundle: Path | None) -> _Played:
     faults = {step.do for step in verdict.facts.steps if step.is_fault}
-    unable = {kind for kind, tables in NEEDS.items() if bundle is None or not _any(bundle, tables)}
-    return _Played(name=name, verdict=verdict, faults=frozenset(faults or {NO_FAULT}), unable=frozenset(unable))
+    able = kinds_shown_by(bundle) if bundle is not None else frozenset[FindingKind]()
+    return _Played(name=name, verdict=verdict, faults=frozenset(faults or {NO_FAULT}), able=able | _of_plugins(verdict))
 
 
-def _any(bundle: Path, tables: Iterable[str]) -> bool:
-    return any(parts_of(bundle, table) for table in tables)
+def _of_plugins(verdict: Verdict) -> frozenset[FindingKind]:
+    """The kinds of the plugins that judged it. They do not say what evidence they need."""
+    own = {word: meaning for plugin in verdict.facts.plugins for word, meaning in plugin.kinds.items()}
+    return frozenset(OwnKind(word, meaning) for word, meaning in own.items())
 
 
 def _cell(kind: FindingKind, fault: str, played: Sequence[_Played]) -> Cell:
@@ -111,7 +101,7 @@ def _cell(kind: FindingKind, fault: str, played: Sequence[_Played]) -> Cell:
         if pairs:
             count = sum(finding.count for _, finding in pairs)
             return _made(look, f"{word} {count:,}", pairs[0][0].name, kind, fault)
-    saying = [one for one in played if fault in one.faults and kind not in one.unable]
+    saying = [one for one in played if fault in one.faults and kind in one.able]
     if not saying:
         return _made("not-run", "not run", None, kind, fault)
     doubtful = [one for one in saying if one.verdict.doubts or one.verdict.status is Status.INCONCLUSIVE]

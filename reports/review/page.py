@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -18,8 +15,11 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
 from harness.evidence.gate import backends_and_duration
-from harness.model.documents.manifest import NamedRelease
+from harness.evidence.layout import RELEASE_JARS
+from harness.model.documents.manifest import DigestOf, NamedRelease
 from harness.model.verdict import Status
+from reports.policy import policy, script
+from reports.review.bands import short
 from reports.review.content import (
     INCIDENTS_SHOWN,
     Incident,
@@ -33,7 +33,8 @@ from reports.review.content import (
 )
 from reports.review.coverage import coverage_of
 from reports.review.loaded import Loaded
-from reports.review.timeline import Marked, packed
+from reports.review.timeline import Marked, Timeline, packed, timeline_of
+from reports.review.trace import TRACE
 from reports.summary import availability_lines, headline_lines, release_name, score_lines, status_of
 from reports.terminal import Line, clean
 
@@ -42,6 +43,12 @@ _TIMELINE_MAX: Final = 250_000
 _TEXT_MAX: Final = 4_000
 _PUBLISHED: Final = "Maven Central"  # the source of a release whose version alone names it
 _TEMPLATE: Final = "review.html"
+NOT_RECORDED: Final = "not recorded"
+_DIGEST_OF: Final[Mapping[DigestOf, str]] = {
+    "tarball": "SHA-512 of the tarball",
+    "jars": "SHA-512 of the list of {jars} jars",
+    "image": "id of the image",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +56,7 @@ class Chart:
     """The timeline of a section.
 
     data: base64 of gzipped JSON; empty = there is none, and `missing` says why. place: the partition to show first.
-    replay: the command that plays the scenario again; empty = not known.
+    replay: the command that plays the scenario again; empty = not known. timeline: what `data` was made from, in full.
     """
 
     section: Section
@@ -58,26 +65,27 @@ class Chart:
     links: tuple[tuple[str, str], ...]
     place: str = ""
     replay: str = ""
+    timeline: Timeline | None = None
 
 
-def page_of(loaded: Loaded, folder: Path) -> str:
-    """Returns the page. folder: where it will be written, from which its links to the evidence lead."""
+def page_of(loaded: Loaded, folder: Path, charts: Sequence[Chart], *, contracts: str) -> str:
+    """Returns the page. folder, charts: see `charts_of`. contracts: address of the matrix of contracts; "" = none."""
     summary, verdicts = loaded.summary, loaded.verdicts
     word, *why = _texts(headline_lines(summary, verdicts, loaded.without))
     status = status_of(summary, loaded.without)
     if not word.startswith(status.value):  # such as "PASS of 0 of 1 bundles; 1 could not be judged"
         word = f"{status.value}: {word}"
-    scenarios = sections(loaded)
     condemning = incidents(verdicts, condemning=True)
     permitted = incidents(verdicts, condemning=False)
-    charts = _charts(scenarios, condemning, folder)
-    scripts = [script(name) for name in ("echarts.min.js", "common.js", "timeline.js")]
+    scripts = [script(f"charts/{name}") for name in ("echarts.min.js", "common.js", "timeline.js")]
     return template(_TEMPLATE).render(
         title=f"{word} - durability",
         word=word,
         look=status.value.lower(),
         why=why,
+        contracts=contracts,
         facts=_facts(loaded),
+        jars=link(loaded.evidence / RELEASE_JARS, folder) if (loaded.evidence / RELEASE_JARS).is_file() else "",
         score=_texts(score_lines(verdicts.values())),
         availability=_texts(availability_lines(verdicts)),
         condemning=condemning[:INCIDENTS_SHOWN],
@@ -89,7 +97,7 @@ def page_of(loaded: Loaded, folder: Path) -> str:
         not_tested=not_tested(loaded),
         coverage=coverage_of(verdicts, loaded.bundles),
         charts=[replace(one, replay=replay(loaded, one.section.name)) for one in charts],
-        anchors={one.name: one.anchor for one in scenarios},
+        anchors={one.section.name: one.section.anchor for one in charts},
         scripts=scripts,
         policy=policy(scripts),
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
@@ -128,7 +136,7 @@ def _texts(lines: Sequence[Line]) -> list[str]:
 def _facts(loaded: Loaded) -> list[tuple[str, str]]:
     """The release and the run, by name. What is not known is left out."""
     summary = loaded.summary
-    reported = (verdict.facts.release for verdict in loaded.verdicts.values())
+    reported = [verdict.facts.release for verdict in loaded.verdicts.values()]
     known = (release for release in (summary.release, *reported) if release is not None and release != NamedRelease())
     release = next(known, NamedRelease())
     began = sorted({v.facts.starts_on.version or "" for v in loaded.verdicts.values() if v.facts.starts_on})
@@ -139,12 +147,24 @@ def _facts(loaded: Loaded) -> list[tuple[str, str]]:
         ("version", release.version or ""),
         ("commit", release.commit or ""),
         ("source", release.source or ""),
+        *_builds([one for one in (summary.release, *reported) if one is not None]),
         ("upgraded from", ", ".join(began)),
         ("seed", "" if seed is None else str(seed)),
         ("ran", backends_and_duration(summary.backends, summary.took_s).removeprefix(", ")),
         ("evidence", str(loaded.evidence)),
     ]
     return [(name, text) for name, text in facts if text]
+
+
+def _builds(releases: Sequence[NamedRelease]) -> Iterator[tuple[str, str]]:
+    """The digests of what was tested, and the Java of the brokers. Evidence of earlier harnesses has neither."""
+    builds = {one.build: None for one in releases if one.build is not None}
+    for build in builds:
+        yield _DIGEST_OF[build.of].format(jars=build.jars or "all"), build.digest.removeprefix("sha512:")
+    if not builds:
+        yield "SHA-512", NOT_RECORDED
+    javas = dict.fromkeys(one.java for one in releases if one.java is not None)
+    yield "Java of the brokers", ", ".join(javas) or NOT_RECORDED
 
 
 def replay(loaded: Loaded, name: str) -> str:
@@ -159,7 +179,9 @@ def replay(loaded: Loaded, name: str) -> str:
     return f"durability run {shlex.quote(name)} --kafka {release.version} --seed {seed}{backend}"
 
 
-def _charts(scenarios: Sequence[Section], condemning: Sequence[Incident], folder: Path) -> list[Chart]:
+def charts_of(loaded: Loaded, folder: Path) -> list[Chart]:
+    """The sections of the page with their timelines. folder: where the page will be, from which its links lead."""
+    scenarios, condemning = sections(loaded), incidents(loaded.verdicts, condemning=True)
     limit = min(_TIMELINE_MAX, TIMELINES_MAX // max(1, len(scenarios)))
     return [_chart(one, [i for i in condemning if i.scenario == one.name], folder, limit) for one in scenarios]
 
@@ -168,21 +190,25 @@ def _chart(section: Section, condemning: Sequence[Incident], folder: Path, limit
     if section.bundle is None:
         return Chart(section=section, data="", missing=section.missing, links=())
     marks = [
-        Marked(text=clean(f"{one.kind}: {one.amount}, {one.place}"), first_ns=one.span_ns[0], last_ns=one.span_ns[1])
+        Marked(text=short(f"{one.kind}: {one.amount}, {one.place}"), first_ns=one.span_ns[0], last_ns=one.span_ns[1])
         for one in condemning
         if one.span_ns
     ]
-    data, timeline = packed(section.bundle, limit, marks)
+    whole = timeline_of(section.bundle, marks)
+    data, timeline = packed(section.bundle, limit, marks, whole)
     missing = [*section.missing, *(timeline.missing if timeline else ())]
     if timeline is None:
         missing.append("Neither the ledger nor steps.json has a time, so there is no timeline.")
     elif not data:
         missing.append("The timeline is too large for this page: run durability report on this bundle alone.")
-    links = tuple((name, link(section.bundle / name, folder)) for name in _linked(section.bundle))
+    links = [(name, link(section.bundle / name, folder)) for name in _linked(section.bundle)]
+    if whole is not None:
+        links.append((f"{TRACE} (for Perfetto)", f"{section.anchor}/{TRACE}"))
     if section.played:
         section = replace(section, steps=step_lines(section.played, timeline.start_ns if timeline else 0))
     place = next((one.place for one in condemning if one.place), "")
-    return Chart(section=section, data=data, missing=tuple(dict.fromkeys(missing)), links=links, place=place)
+    lacks = tuple(dict.fromkeys(missing))
+    return Chart(section=section, data=data, missing=lacks, links=tuple(links), place=place, timeline=whole)
 
 
 def _linked(bundle: Path) -> list[str]:
@@ -193,19 +219,3 @@ def _linked(bundle: Path) -> list[str]:
 def link(target: Path, folder: Path) -> str:
     """A relative address of a file of the evidence, as the page in `folder` needs it."""
     return quote(os.fsencode(os.path.relpath(target.absolute(), folder.absolute())))  # names may not be UTF-8
-
-
-@cache
-def script(name: str) -> str:
-    """A program of this package, as it may stand in a page."""
-    text = files("reports").joinpath("charts").joinpath(name).read_text(encoding="utf-8")
-    if "</script" in text.lower():  # the browser would end the script there, and its digest would differ
-        raise ValueError(f"{name} cannot be put into a page")
-    return text
-
-
-def policy(scripts: Sequence[str]) -> str:
-    """The content security policy: these scripts alone, and no request. ECharts sets styles of single elements."""
-    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii") for text in scripts]
-    allowed = " ".join(f"'sha256-{one}'" for one in digests)
-    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

@@ -39,6 +39,9 @@ INCIDENTS_MAX: Final = 12  # a row of the chart each; the page lists all
 _COARSEST: Final = 75  # fewer buckets would hide a fault of some seconds
 _NO_STEPS: Final[Steps] = ()
 _NO_POSITIONS: Final[tuple[Positions, ...]] = ()
+_NO_LEDGER: Final = "The ledger has no rows, so acks and latencies are not shown."
+_NO_HISTORY: Final = "There is no history.json, so leaders and ISRs are not shown."
+_NO_OFFSETS: Final = "The table positions has no rows, so offsets of replicas are not shown."
 _T = TypeVar("_T")
 
 
@@ -80,19 +83,13 @@ def timeline_of(bundle: Path, incidents: Sequence[Marked] = (), count: int = BUC
     """
     missing: list[str] = []
     steps = tried(lambda: steps_of(bundle), _NO_STEPS, missing)
-    span = tried(lambda: span_of(bundle), None, missing)
+    span = tried(lambda: span_of(bundle), None, missing, _NO_LEDGER)
     buckets = buckets_in(span, steps, count)
     if buckets is None:
         return None
-    if span is None:
-        missing.append("The ledger has no rows, so acks and latencies are not shown.")
-    history = tried(lambda: history_in(bundle), None, missing)
-    if history is None:
-        missing.append("There is no history.json, so leaders and ISRs are not shown.")
+    history = tried(lambda: history_in(bundle), None, missing, _NO_HISTORY)
     places: Sequence[Place] = tried(lambda: places_of(bundle), (), missing)
-    positions = tried(lambda: positions_of(bundle, history, buckets), _NO_POSITIONS, missing)
-    if not positions:
-        missing.append("The table positions has no rows, so offsets of replicas are not shown.")
+    positions = tried(lambda: positions_of(bundle, history, buckets), _NO_POSITIONS, missing, _NO_OFFSETS)
     leaders = _led(history, places, buckets)
     if len(leaders) == ROWS_MAX:
         missing.append(f"Leaders of the {ROWS_MAX} partitions with the most changes are shown.")
@@ -114,12 +111,15 @@ def timeline_of(bundle: Path, incidents: Sequence[Marked] = (), count: int = BUC
     )
 
 
-def packed(bundle: Path, limit: int, incidents: Sequence[Marked] = ()) -> tuple[str, Timeline | None]:
+def packed(
+    bundle: Path, limit: int, incidents: Sequence[Marked] = (), whole: Timeline | None = None
+) -> tuple[str, Timeline | None]:
     """The timeline as base64 of gzipped JSON of at most `limit` characters, with fewer buckets where that is needed.
 
-    Offsets of replicas are left out where even that does not suffice. Without a timeline the text is empty.
+    Offsets of replicas are left out where even that does not suffice. Without a timeline the text is empty. whole: the
+    timeline with BUCKETS buckets, if it is known already.
     """
-    count, timeline = BUCKETS, timeline_of(bundle, incidents)
+    count, timeline = BUCKETS, whole or timeline_of(bundle, incidents)
     while timeline is not None:
         text = base64.b64encode(gzip.compress(msgspec.json.encode(timeline), 9, mtime=0)).decode("ascii")
         if len(text) <= limit:
@@ -152,14 +152,21 @@ def buckets_in(span: tuple[int, int] | None, steps: Sequence[Step], count: int) 
     return buckets_of(min(times), max(times), count) if times else None
 
 
-def tried(read: Callable[[], _T], otherwise: _T, missing: list[str]) -> _T:
-    """Returns the result, or `otherwise` with the reason in `missing`. A part without a column is a KeyError."""
+def tried(read: Callable[[], _T], otherwise: _T, missing: list[str], empty: str = "") -> _T:
+    """Returns the result, or `otherwise` with the reason in `missing`. A part without a column is a KeyError.
+
+    empty: what to say of a result without anything, if nothing is damaged; "" = nothing.
+    """
     try:
-        return read()
+        found = read()
     except BadEvidence as damage:
         missing.append(f"{damage}.")
     except (KeyError, TypeError, ValueError) as damage:
         missing.append(f"A table of the evidence is not as FORMAT.md says ({type(damage).__name__}: {damage}).")
+    else:
+        if empty and not found:
+            missing.append(empty)
+        return found
     return otherwise
 
 

@@ -12,6 +12,7 @@ from fixtures.plugin import GateRun, played
 from harness.commands import matrix as contracts
 from harness.commands.matrix import Cell
 from harness.commands.options import GateResult
+from harness.evidence.layout import REPORT
 from harness.model.errors import HarnessFailure
 from reports import write_matrix
 from reports.matrix import PAGE
@@ -39,7 +40,7 @@ def test_each_cell_shows_the_promised_effect(
     event: str, matrix: tuple[GateResult, list[Cell]], conclude: Callable[[Path], None]
 ) -> None:
     result, cells = matrix
-    attach_page(result.out / PAGE, "the matrix of contracts")
+    attach_page(result.out / REPORT / PAGE, "the matrix of contracts")
     outcome = next(r for r in result.summary.results if r.name == event)
     if outcome.bundle is None:
         raise HarnessFailure(f"{event}: {outcome.error}")

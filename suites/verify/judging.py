@@ -16,12 +16,14 @@ from pyspark.sql import SparkSession
 from harness.evidence.columns import arrow_schema
 from harness.evidence.documents import plain
 from harness.evidence.parsing import parse
+from harness.evidence.seen_in import kinds_shown_with
 from harness.model.documents.cluster import ClusterReports
 from harness.model.documents.manifest import Manifest
 from harness.model.documents.reads import Reads
 from harness.model.documents.run import Run
 from harness.model.documents.scenario import PlayedScenario
 from harness.model.documents.steps import Steps
+from harness.model.finding import Kind
 from harness.model.sample import Sample
 from harness.model.schemas import FORMAT_VERSION, TABLES
 from harness.model.verdict import Verdict
@@ -78,7 +80,32 @@ def verdicts(spark: SparkSession, histories: Sequence[Built]) -> list[Verdict]:
     """The verdict on each, all judged together."""
     cases = [case_of_history(history) for history in histories]
     judged = judge_tables(spark, cases, frames_of(spark, histories))
+    for history, verdict in zip(histories, judged.verdicts, strict=True):
+        _check_evidence(history, verdict)
     return judged.verdicts
+
+
+def _check_evidence(history: Built, verdict: Verdict) -> None:
+    """Fails if a finding is of a kind that, by its own declaration, this evidence cannot show: pages would call it
+    not tested."""
+    documents: dict[str, object] = {
+        "run": history.run,
+        "cluster": history.cluster,
+        "reads": history.reads,
+        "steps": history.steps,
+    }
+    documents |= {"history": history.metadata}
+
+    def has(part: str) -> bool:
+        name, _, key = part.partition(": ")
+        if not name.endswith(".json"):
+            return bool(history.tables.get(name))
+        document = documents[name.removesuffix(".json")]
+        return document is not None and (not key or (isinstance(document, dict) and document.get(key) is not None))
+
+    shown = kinds_shown_with(has)
+    wrong = {str(f.kind) for f in verdict.findings if isinstance(f.kind, Kind)} - {*map(str, shown)}
+    assert not wrong, f"{history.name}: correct `seen_in` of {', '.join(sorted(wrong))} in harness/model/finding.py"
 
 
 def few_queries(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:

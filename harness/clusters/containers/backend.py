@@ -171,7 +171,7 @@ def _by_image(image: BrokerImage, runner: Containers) -> tuple[Launch, StorageTo
 
 def _by_jars(release: Release, images: Images) -> tuple[Launch, StorageTool]:
     """A Java of this machine formats the storage, and the Java of the image runs the nodes."""
-    launch = JavaLaunch(images.java, images.digest, release.classpath, {})
+    launch = JavaLaunch(images.java, images.digest, release.classpath, {}, images.java_version)
     return launch, java_tool(release, find_java(release.version))
 
 

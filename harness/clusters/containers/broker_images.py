@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,7 +18,7 @@ from harness.clusters.containers.engine import NoEngine, asking, engine, image_o
 from harness.clusters.nodes.storage_format import FORMAT_S, TOOL_FLAGS, TOOL_HEAP, StorageTool
 from harness.clusters.processes.runner import Runner
 from harness.kafka.release.cache import Cache
-from harness.kafka.release.image_layout import BrokerImage, Found, find_kafka
+from harness.kafka.release.image_layout import BrokerImage, Found, find_kafka, java_in
 from harness.kafka.release.release import IMAGE, Release
 from harness.model.errors import BadInput
 from harness.model.waiting import wait_for
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from docker.models.images import Image
 
 STORAGE: Final = "storage"
+OWN_JAVA_HOME: Final = "/opt/java"
 _REFERENCE: Final = re.compile(r"[\w.][\w.:/@-]*", re.ASCII)
 
 Progress = Callable[[str], None]
@@ -47,10 +48,12 @@ def image_release(spec: str, cache: Path, progress: Progress) -> Release:
         pulled = _pulled(client, spec, reference, progress)
         progress(f"inspecting {spec}")
         with _unstarted(client, str(pulled.id)) as container, Cache(cache).scratch() as scratch:
-            found = find_kafka(_Files(container, Cache(cache)), spec, scratch)
+            files = _Files(container, Cache(cache))
+            found = find_kafka(files, spec, scratch)
+            image = broker_image(reference, str(pulled.id), pulled.attrs.get("Config") or {}, found)
+            image = replace(image, java=java_in(files, java_home(pulled), scratch))
     finally:
         client.close()
-    image = broker_image(reference, str(pulled.id), pulled.attrs.get("Config") or {}, found)
     source = f"{spec} ({image.id[:19]}, laid out as {found.layout.makers}, started {image.way})"
     return Release(found.version, found.commit, source, found.jars, image=image)
 
@@ -66,6 +69,18 @@ def broker_image(
     entry = tuple(map(str, [*(config.get("Entrypoint") or ()), *(config.get("Cmd") or ())])) if found.has_run else ()
     variables = tuple(variable.partition("=")[0] for variable in config.get("Env") or ())
     return BrokerImage(reference, identity, found.layout, entry, variables)
+
+
+def java_home(image: Image) -> str:
+    """The Java home that an image names; that of the images which this harness makes if it names none."""
+    variables = (image.attrs.get("Config") or {}).get("Env") or ()
+    return next((one.partition("=")[2] for one in variables if one.startswith("JAVA_HOME=")), OWN_JAVA_HOME)
+
+
+def java_of(client: DockerClient, image: Image, cache: Path) -> str | None:
+    """Version and vendor of the Java in an image, read from a container of it that is never started."""
+    with _unstarted(client, str(image.id)) as container, Cache(cache).scratch() as scratch:
+        return java_in(_Files(container, Cache(cache)), java_home(image), scratch)
 
 
 def _pulled(client: DockerClient, spec: str, reference: str, progress: Progress) -> Image:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from harness.clusters.containers.broker_images import OWN_JAVA_HOME, java_of
 from harness.clusters.containers.engine import asking, image_of, pull
 from harness.kafka.release.cache import Cache
 from harness.kafka.release.image_layout import BrokerImage
@@ -32,7 +33,7 @@ PUBLIC: Final = "eclipse-temurin:21-jre"
 _NODE: Final = "kafka-durability-jre"
 _PROXY: Final = "kafka-durability-proxy"
 _TOOLS: Final = {"sh": "bin/sh", "ip": "sbin/ip"}
-_HOME: Final = "opt/java"
+_HOME: Final = OWN_JAVA_HOME.lstrip("/")
 _PATH: Final = f"/{_HOME}/bin:/bin:/sbin"
 _ETC: Final = {
     "etc/passwd": "root:x:0:0:root:/:/bin/sh\n",
@@ -48,13 +49,15 @@ class Images:
     """The images that the engine has now.
 
     `node` runs the nodes, `java` is the executable in it, and `digest` differs for every image. `java` is empty for an
-    image of brokers, which chooses its Java itself. `proxy` runs toxiproxy.
+    image of brokers, which chooses its Java itself. `proxy` runs toxiproxy. java_version: with the vendor;
+    None = not known.
     """
 
     node: str
     java: str
     digest: str
     proxy: str
+    java_version: str | None = None
 
 
 def images(client: DockerClient, cache: Path, progress: Progress, brokers: BrokerImage | None = None) -> Images:
@@ -73,7 +76,7 @@ def images(client: DockerClient, cache: Path, progress: Progress, brokers: Broke
     taken = image_of(client, name)
     if taken is None:
         raise HarnessFailure(f"the container engine has just stored the image {name} and now does not find it")
-    return Images(name, java, str(taken.id), proxy)
+    return Images(name, java, str(taken.id), proxy, java_of(client, taken, cache))
 
 
 def _made(client: DockerClient, repository: str, parts: dict[str, Path], cache: Cache, progress: Progress) -> str:

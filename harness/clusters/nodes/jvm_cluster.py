@@ -66,6 +66,7 @@ class JvmCluster:
         self.tier_store = store_of(state.directory) if self.shape.tier else None
         self.tier_server: TierServer | None = None  # set by the backend
         self.links: Links = ToxiproxyLinks(resources.toxiproxy, resources.plan.links())
+        self.java = sites[TESTED].launch.java_version
         self._security = sites[TESTED].security
         self._resources = resources
         self._runner = resources.runner

@@ -49,6 +49,11 @@ class Launch(Protocol):
         """A text that differs for each Java. A class-data archive fits only one."""
         ...
 
+    @property
+    def java_version(self) -> str | None:
+        """Version and vendor of the Java of the nodes; None = not known."""
+        ...
+
     def prepare(self, directory: Path, settings: Settings, flags: Sequence[str]) -> Command:
         """Writes the files that a node in `directory` needs to start with these settings and JVM flags.
 
@@ -66,6 +71,7 @@ class JavaLaunch:
     machine: str
     classpath: tuple[Path, ...]
     env: Mapping[str, str]
+    java_version: str | None = None
 
     def prepare(self, directory: Path, settings: Settings, flags: Sequence[str]) -> Command:
         """See `Launch`."""
@@ -90,6 +96,11 @@ class ImageLaunch:
     def machine(self) -> str:
         """See `Launch`."""
         return self.image.id
+
+    @property
+    def java_version(self) -> str | None:
+        """See `Launch`."""
+        return self.image.java
 
     def prepare(self, directory: Path, settings: Settings, flags: Sequence[str]) -> Command:
         """See `Launch`."""
@@ -122,6 +133,11 @@ class EntryLaunch:
     def machine(self) -> str:
         """See `Launch`."""
         return self.image.id
+
+    @property
+    def java_version(self) -> str | None:
+        """See `Launch`."""
+        return self.image.java
 
     def prepare(self, directory: Path, settings: Settings, flags: Sequence[str]) -> Command:
         """See `Launch`. BadInput for a setting that cannot be passed to the image."""

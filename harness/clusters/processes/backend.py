@@ -114,7 +114,9 @@ def _site(
         release=build.release,
         shape=shape,
         plan=resources.plan,
-        launch=JavaLaunch(str(java.executable), java_fingerprint(java), build.release.classpath, environment()),
+        launch=JavaLaunch(
+            str(java.executable), java_fingerprint(java), build.release.classpath, environment(), java.version
+        ),
         runner=resources.runner,
         formatted=build.formatted,
         directory=directory,

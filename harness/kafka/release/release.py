@@ -47,7 +47,7 @@ class Release:
     """A Kafka build that can be run. `version` and `commit` are those that the build itself reports.
 
     The files of `classpath` are on this machine, or inside `image` when the build is an image of brokers.
-    place: the directory or tarball on this machine that the build was taken from.
+    place: the directory or tarball on this machine that the build was taken from. tarball: the tarball that has it.
     file_storage, tier_jars, s3_jars, faulty_storage: jars for clusters with a remote tier in a folder, with Kafka's
     LocalTieredStorage, in S3, and with a tier that can be made to fail. user_storage, storage_reader: the user's own
     storage manager, and the class that reads its content. java_clients, kafka_streams: the classpath of the release's
@@ -62,6 +62,7 @@ class Release:
     notes: tuple[str, ...] = ()
     image: BrokerImage | None = None
     place: Path | None = None
+    tarball: Path | None = None
     file_storage: Path | None = None
     tier_jars: tuple[Path, ...] = ()
     faulty_storage: Path | None = None
@@ -333,7 +334,7 @@ def _local(path: Path, cache: Cache, progress: Progress) -> Release:
     version, commit = identity(classpath, tarball)
     binding = fitting_binding(jar.name for jar in classpath)
     if binding is None:
-        return Release(version, commit, source, classpath, place=path.absolute())
+        return Release(version, commit, source, classpath, place=path.absolute(), tarball=tarball)
     try:
         added = _fetched_binding(binding, cache, progress)
     except BadInput as error:
@@ -343,7 +344,7 @@ def _local(path: Path, cache: Cache, progress: Progress) -> Release:
         ) from error
     note = f"{binding.artifact} {binding.version} was added, because brokers write no log without it"
     classpath = (*classpath, *classpath_in(added, cache))
-    return Release(version, commit, source, classpath, (note,), place=path.absolute())
+    return Release(version, commit, source, classpath, (note,), place=path.absolute(), tarball=tarball)
 
 
 def _fetched_binding(binding: Dependency, cache: Cache, progress: Progress) -> list[Jar]:

@@ -10,6 +10,7 @@ from msgspec import field
 from harness.model.documents.record import Record, meaning
 
 SealedBy = Literal["harness", "hand"]
+DigestOf = Literal["tarball", "jars", "image"]
 
 
 class Digest(Record, frozen=True, kw_only=True):
@@ -25,12 +26,35 @@ _SealedFrom = Annotated[
 ]
 
 
+class BuildDigest(Record, frozen=True, kw_only=True):
+    """The digest that identifies the files of a release."""
+
+    if_said: ClassVar[Collection[str]] = ("jars",)
+    of: Annotated[
+        DigestOf,
+        meaning(
+            "`tarball`: the file that was given; `jars`: the list of all jars, which is `release-jars.sha512` in OUT; "
+            "`image`: the container image, by its id"
+        ),
+    ]
+    digest: Annotated[str, meaning("`sha512:` or `sha256:`, and the digest in hexadecimal")]
+    jars: Annotated[int | None, meaning("how many jars the brokers run with")] = None
+
+
 class NamedRelease(Record, frozen=True, kw_only=True):
     """A release of Kafka, as far as it is known."""
 
+    if_said: ClassVar[Collection[str]] = ("build", "java")
     version: Annotated[str | None, meaning("its version")] = None
     commit: Annotated[str | None, meaning("the commit that it was built from")] = None
     source: Annotated[str | None, meaning("where it was taken from")] = None
+    build: Annotated[
+        BuildDigest | None, meaning("the digest of its files; bundles of before December 2026 lack it")
+    ] = None
+    java: Annotated[
+        str | None,
+        meaning("version and vendor of the Java of the brokers, as its `release` file says; gate.json has none"),
+    ] = None
 
 
 class UsedPlugin(Record, frozen=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from harness.commands.gate import gate
 from harness.commands.options import GateOptions, GateResult
 from harness.evidence import Bundle
 from harness.evidence.gate import GateSummary, ScenarioResult, read_gate
+from harness.evidence.layout import RELEASE_JARS
 from harness.evidence.seal import seal_directory
 from harness.kafka.release import tier_needs
 from harness.kafka.release.release import Release
@@ -122,6 +124,20 @@ def breaks_on(broken: dict[str, Exception]) -> Drive:
 def run(said: Lines | None = None, *, out: str = "out", fail_fast: bool = False) -> GateResult:
     options = GateOptions(seed=1, out=Path(out), leave_out=True, fail_fast=fail_fast)
     return gate(options, Lines() if said is None else said)
+
+
+def test_a_gate_records_the_digest_of_the_jars_and_their_list(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.jar").write_bytes(b"one")
+    release = Release("4.3.1", "c", "here", (tmp_path / "a.jar",))
+    monkeypatch.setattr(clusters, "find_release", lambda spec, **_: release)
+    monkeypatch.setattr(clusters, "find_start", lambda shape, tested, **_: release)
+    result = run(out=str(tmp_path / "out"))
+    listing = (tmp_path / "out" / RELEASE_JARS).read_bytes()
+    assert listing == f"{hashlib.sha512(b'one').hexdigest()}  a.jar\n".encode()
+    build = read_gate(tmp_path / "out").release.build
+    assert build == result.summary.release.build
+    assert build is not None
+    assert (build.of, build.digest, build.jars) == ("jars", f"sha512:{hashlib.sha512(listing).hexdigest()}", 1)
 
 
 def test_a_whole_gate_that_passes_is_a_pass_of_all() -> None:

@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from html import unescape
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import reports
 from harness.commands import cli
+from harness.evidence.layout import REPORT
 from harness.evidence.matrix import MATRIX, MATRIX_VERSION, PlayedMatrix
 from harness.evidence.parsing import converted
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
+from harness.model.verdict import Status
 from reports.grouping import shown
 from reports.matrix import MARKDOWN, PAGE, markdown, page, read_matrix, write_matrix
 from reports.matrix_lines import matrix_lines
 from reports.sources import links
+from suites.unit.evidence_examples import judged, verdict
+from suites.unit.reports.timeline_examples import write_run
 
 SAFE = "acks=all, idempotent; 3 replicas, ELR on"
 RISKY = "acks=1, not idempotent; 3 replicas, ELR on"
@@ -207,7 +213,7 @@ def test_seconds_and_counts_are_shown_as_measured() -> None:
 
 def test_a_configuration_is_escaped() -> None:
     reported = page(matrix(cell(configuration="<script>alert(1)</script>")))
-    assert "<script" not in reported
+    assert reported.count("<script") == 1  # that of the search
     assert "&lt;script&gt;" in reported
 
 
@@ -243,11 +249,29 @@ def test_a_source_gets_its_link(source: str, reported: list[str | None]) -> None
 def test_page_and_markdown_are_written_beside_the_results_and_load_nothing(tmp_path: Path) -> None:
     (tmp_path / MATRIX).write_text(json.dumps(document(cell(fix=["acks=all", "idempotence"]))))
     written = write_matrix(tmp_path)
-    assert written == tmp_path / PAGE
+    assert written == tmp_path / REPORT / PAGE
     reported = written.read_text()
     assert "acks=all, idempotence" in reported
-    assert not [word for word in ("src=", "<link", "@import", "url(", "<script") if word in reported]
-    assert sorted(p.name for p in tmp_path.iterdir()) == [PAGE, MATRIX, MARKDOWN]
+    assert not [word for word in ("src=", "<link", "@import", "url(") if word in reported]
+    assert "default-src 'none'; script-src" in unescape(reported)
+    assert sorted(p.name for p in tmp_path.iterdir()) == [MATRIX, MARKDOWN, REPORT]
+
+
+def test_matrix_and_review_page_link_to_each_other_only_where_both_are(tmp_path: Path) -> None:
+    played = document(cell(), cell("replica_down", evidence=None, scenario="not_here", status=None, holds=False))
+    (tmp_path / MATRIX).write_text(json.dumps(played))
+    assert "index.html" not in write_matrix(tmp_path).read_text()
+    write_run(judged(tmp_path / "contract_leader_dies", verdict("contract_leader_dies", Status.PASS)))
+    review = reports.write_page(tmp_path)
+    assert f'href="{PAGE}"' in review.read_text()
+    for matrix_page in (tmp_path / REPORT / PAGE, write_matrix(tmp_path)):
+        reported = matrix_page.read_text()
+        assert 'href="index.html"' in reported
+        assert 'href="index.html#scenario-contract_leader_dies"' in reported
+        assert "scenario-not_here" not in reported
+    assert 'id="scenario-contract_leader_dies"' in review.read_text()
+    (tmp_path / MATRIX).write_text("{}")  # the review page does not depend on it
+    assert PAGE not in reports.write_page(tmp_path).read_text()
 
 
 @pytest.mark.parametrize("lacking", ["why", "seen", "holds"])

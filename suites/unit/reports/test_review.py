@@ -13,8 +13,9 @@ from msgspec.structs import replace
 import reports
 from harness.commands import cli
 from harness.evidence.gate import GateSummary, ScenarioResult, Try, decided, write_gate
+from harness.evidence.layout import RELEASE_JARS
 from harness.evidence.verdicts import read_verdict
-from harness.model.documents.manifest import NamedRelease
+from harness.model.documents.manifest import BuildDigest, NamedRelease, UsedPlugin
 from harness.model.documents.steps import Effect
 from harness.model.documents.verdict_facts import ShownStep, Totals
 from harness.model.doubt_names import DoubtOrigin
@@ -87,6 +88,38 @@ def test_the_top_has_the_words_of_the_terminal_and_the_origin_of_the_release(tmp
     assert "not reached: the gate ended before it: left_0" in text
 
 
+def test_the_top_names_the_files_and_the_java_that_were_tested(tmp_path: Path) -> None:
+    build = BuildDigest(of="jars", digest="sha512:ab12", jars=92)
+    release = replace(RELEASE, build=build, java="21.0.8 (Eclipse Adoptium)")
+    given = verdict("a", Status.PASS)
+    given = replace(given, facts=replace(given.facts, release=release))
+    out = gate(tmp_path, given)
+    text = Text(page(out)).text
+    assert "SHA-512 of the list of 92 jars ab12" in text
+    assert "Java of the brokers 21.0.8 (Eclipse Adoptium)" in text
+    assert "list with the SHA-512 of each" not in text
+    (out / RELEASE_JARS).write_text("ab12  a.jar\n", encoding="utf-8")
+    read = Text(page(out))
+    assert "jars list with the SHA-512 of each" in read.text
+    assert ("href", f"../{RELEASE_JARS}") in read.attributes
+
+
+@pytest.mark.parametrize(
+    ("build", "words"),
+    [
+        (BuildDigest(of="tarball", digest="sha512:cd34", jars=92), "SHA-512 of the tarball cd34"),
+        (BuildDigest(of="image", digest="sha256:ef56"), "id of the image sha256:ef56"),
+        (None, "SHA-512 not recorded"),
+    ],
+)
+def test_a_digest_says_what_it_is_of(tmp_path: Path, build: BuildDigest | None, words: str) -> None:
+    given = verdict("a", Status.PASS)
+    given = replace(given, facts=replace(given.facts, release=replace(RELEASE, build=build)))
+    text = Text(page(gate(tmp_path, given))).text
+    assert words in text
+    assert "Java of the brokers not recorded" in text
+
+
 def test_a_scenario_has_the_command_that_plays_it_again(tmp_path: Path) -> None:
     control = verdict("b", Status.FAIL, lost(1))
     control = replace(control, facts=replace(control.facts, negative_control="acks=1"))
@@ -146,18 +179,39 @@ def test_a_cell_of_the_matrix_says_the_worst_that_was_found_with_its_fault(tmp_p
         "c": in_fault(verdict("c", Status.INCONCLUSIVE), name="p", do="pause"),
         "d": verdict("d", Status.PASS),
     }
-    write_table(tmp_path, "transactions", [{"txn_id": 1}])
-    made = coverage_of(verdicts, {"a": tmp_path})
+    bundles = {name: write_run(tmp_path / name) for name in verdicts}
+    write_table(bundles["a"], "transactions", [{"txn_id": 1}])
+    made = coverage_of(verdicts, bundles)
     assert made.faults == ("cut", "kill", "pause", NO_FAULT)
     cells = {line.kind: [(cell.look, cell.text, cell.scenario) for cell in line.cells] for line in made.lines}
-    assert cells["lost"] == [
-        ("permitted", "permitted 8", "b"),
-        ("fail", "FAIL 55", "a"),
+    assert cells["vanished"] == [
+        ("pass", "PASS", "b"),
+        ("pass", "PASS", "a"),
         ("inconclusive", "INCONCLUSIVE", "c"),
         ("pass", "PASS", "d"),
     ]
+    # These bundles have no reads.json, without which a lost record cannot be told from one that was not read.
+    assert cells["lost"] == [
+        ("permitted", "permitted 8", "b"),
+        ("fail", "FAIL 55", "a"),
+        ("not-run", "not run", None),
+        ("not-run", "not run", None),
+    ]
     # Only the bundle of `a` has the table that could show a torn transaction.
     assert [text for _, text, _ in cells["torn_transaction"]] == ["not run", "PASS", "not run", "not run"]
+
+
+def test_a_kind_of_a_plugin_counts_as_tested_where_the_plugin_judged(tmp_path: Path) -> None:
+    plugin = UsedPlugin(name="acme", files={}, faults=(), scenarios=(), checks={}, kinds={"late_ack": "It was late."})
+    late = Finding(kind=OwnKind("late_ack", "It was late."), count=3)
+    verdicts = {
+        name: in_fault(verdict(name, status, *found), do=name)
+        for name, status, found in (("a", Status.FAIL, [late]), ("b", Status.PASS, []), ("c", Status.PASS, []))
+    }
+    for name in ("a", "b"):
+        verdicts[name] = replace(verdicts[name], facts=replace(verdicts[name].facts, plugins=(plugin,)))
+    (line,) = [line for line in coverage_of(verdicts, {}).lines if line.kind == "late_ack"]
+    assert [cell.text for cell in line.cells] == ["FAIL 3", "PASS", "not run"]
 
 
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(2)>\x1b[31m\x00\u202e'\"{{ 7 * 7 }}\ud800"
@@ -282,7 +336,7 @@ def test_a_page_is_written_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(Path, "replace", lambda self, target: (_ for _ in ()).throw(OSError(28, "No space left")))
     with pytest.raises(BadInput, match=r"cannot be written \(No space left\); give another folder with --out"):
         reports.write_page(out)
-    assert [path.name for path in (out / "report").iterdir()] == ["index.html"]
+    assert [path.name for path in (out / "report").rglob("*.tmp")] == []
     assert (out / "report" / "index.html").read_text(encoding="utf-8") == before
 
 
@@ -304,7 +358,7 @@ def test_a_page_that_cannot_be_written_changes_no_verdict(
     assert line.startswith("durability: there is no review page: ")
     assert "review page:" not in said.out
 
-    def broken(*given: object) -> str:
+    def broken(*given: object, **named: object) -> str:
         raise RuntimeError("a bug\nin two lines")
 
     monkeypatch.setattr("reports.review.page_of", broken)

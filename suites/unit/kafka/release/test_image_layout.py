@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.kafka.release.image_layout import LAYOUTS, Layout, find_kafka
+from harness.kafka.release.image_layout import LAYOUTS, Layout, find_kafka, java_in
 from harness.kafka.release.release import Release
 from harness.model.errors import BadInput
 from suites.unit.kafka.release.maven_repository import COMMIT, clients_jar, jar, libs
@@ -131,3 +131,14 @@ def test_an_image_without_a_version_is_refused(content: bytes | str, sentence: s
     jars: dict[str, bytes | str] = {**libs(), "kafka-clients-4.3.1.jar": content}
     with pytest.raises(BadInput, match=sentence):
         find_kafka(Inside(laid_out(APACHE, jars)), "image:x", tmp_path)
+
+
+def test_the_java_of_an_image_is_that_of_its_release_file(tmp_path: Path) -> None:
+    said = b'IMPLEMENTOR="Eclipse Adoptium"\nJAVA_VERSION="21.0.8"\nMODULES="java.base"\n'
+    files: dict[str, bytes | str] = {
+        "/opt/java/release": said,
+        "/empty/release": b"",
+        "/link/release": "/opt/java/release",
+    }
+    assert java_in(Inside(files), "/opt/java", tmp_path) == "21.0.8 (Eclipse Adoptium)"
+    assert [java_in(Inside(files), home, tmp_path) for home in ("/empty", "/link", "/none")] == [None] * 3

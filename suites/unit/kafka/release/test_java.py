@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.kafka.release import java as module
-from harness.kafka.release.java import bundled_java, find_java, spark_java_home
+from harness.kafka.release.java import bundled_java, find_java, spark_java_home, version_in
 from harness.model.errors import BadInput
 
 
@@ -98,6 +98,7 @@ def test_a_shim_is_run_to_find_its_home(tmp_path: Path) -> None:
     on_path(tmp_path, home(tmp_path / "shims", None, script=answer))
     found = find_java("4.3.1")
     assert (found.home, found.major, found.modules) == (real, 17, frozenset({"java.base"}))
+    assert found.version == "17.0.9"
 
 
 def test_spark_uses_a_java_with_the_vector_module_directly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,3 +121,17 @@ def test_the_jre_from_pypi_is_installed_and_runs_every_release() -> None:
     assert executable is not None
     release = (executable.parent.parent / "release").read_text()
     assert 'JAVA_VERSION="21.' in release  # the version is pinned, because Java 25 runs no Kafka before 4.0
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ('IMPLEMENTOR="Debian"\nJAVA_VERSION="17.0.15"\n', "17.0.15 (Debian)"),
+        ('JAVA_VERSION="1.8.0_402"\n', "1.8.0_402"),
+        ('IMPLEMENTOR=""\nJAVA_VERSION="21"\n', "21"),
+        ('IMPLEMENTOR="Debian"\nOLD_JAVA_VERSION="17"\n', None),
+        ("", None),
+    ],
+)
+def test_version_and_vendor_are_those_of_the_release_file(text: str, version: str | None) -> None:
+    assert version_in(text) == version

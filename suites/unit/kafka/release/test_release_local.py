@@ -58,6 +58,7 @@ def test_a_folder_with_libs_is_a_release(tmp_path: Path, cache: Path) -> None:
     assert release.line() == f"Kafka 4.3.1 (commit {COMMIT}) from directory {build}"
     assert [path.name for path in release.classpath] == sorted(libs())
     assert all(path.parent == build / "libs" for path in release.classpath)
+    assert release.tarball is None
 
 
 @pytest.mark.parametrize("below", ["", "core/build/distributions"])
@@ -71,6 +72,7 @@ def test_a_tarball_or_a_folder_with_one_is_a_release(tmp_path: Path, cache: Path
         release = get(spec, cache)
         assert release.line() == f"Kafka 4.3.1 (commit {COMMIT}) from tarball {tarball}"
         assert {path.name: path.read_bytes() for path in release.classpath} == libs()
+        assert release.tarball == tarball
 
 
 def test_a_tarball_is_unpacked_once_and_again_when_the_cache_is_damaged(tmp_path: Path, cache: Path) -> None:

@@ -1,0 +1,25 @@
+"""The content security policy of pages: only the scripts that this package put into a page may run."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def script(name: str) -> str:
+    """A script of this package, by its path in it."""
+    text = files("reports").joinpath(*name.split("/")).read_text(encoding="utf-8")
+    if "</script" in text.lower():  # the browser would end the script there, and its digest would differ
+        raise ValueError(f"{name} cannot be put into a page")
+    return text
+
+
+def policy(scripts: Sequence[str]) -> str:
+    """The content security policy: these scripts alone, and no request. ECharts sets styles of single elements."""
+    digests = [base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii") for text in scripts]
+    allowed = " ".join(f"'sha256-{one}'" for one in digests)
+    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

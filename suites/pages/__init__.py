@@ -1,0 +1,1 @@
+"""Tests of reports in a real browser."""
