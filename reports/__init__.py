@@ -8,6 +8,7 @@ from pathlib import Path
 from harness.evidence.gate import GateSummary, read_gate
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.verdict import Verdict
+from reports.allure import offer_allure
 from reports.junit import JUNIT
 from reports.junit import write_junit as _write_junit
 from reports.matrix import MARKDOWN, matrix_document, read_matrix, write_matrix
@@ -24,6 +25,7 @@ __all__ = [
     "publish",
     "read_matrix",
     "show",
+    "show_allure",
     "show_matrix",
     "show_page",
     "table",
@@ -33,12 +35,16 @@ __all__ = [
 ]
 
 
-def publish(out: Path) -> None:
-    """Prints the summary of a gate and writes its junit.xml and its page. All are made from the files in OUT."""
+def publish(out: Path, allure: Path | None = None) -> None:
+    """Prints the summary of a gate and writes its junit.xml and its page. All are made from the files in OUT.
+
+    allure: a folder for results of Allure, too.
+    """
     summary = read_gate(out)
     show(summary, out)
     write_junit(summary, out)
     show_page(out)
+    show_allure(out, allure)
 
 
 def show(summary: GateSummary, evidence: Path, without: Mapping[str, str] | None = None) -> None:
@@ -50,6 +56,25 @@ def show_page(evidence: Path, summary: GateSummary | None = None, without: Mappi
     """Writes the review page and prints where it is, or a warning; see `load` for the arguments."""
     if page := offer_page(evidence, summary=summary, without=without):
         print_lines([(f"review page: {page}", "")])
+
+
+def show_allure(
+    evidence: Path,
+    folder: Path | None,
+    summary: GateSummary | None = None,
+    without: Mapping[str, str] | None = None,
+    *,
+    quiet: bool = False,
+) -> None:
+    """Writes results of Allure and prints where they are, or a warning; nothing without a folder. See `load`.
+
+    quiet: standard output is for something else.
+    """
+    if folder is None:
+        return
+    count = offer_allure(evidence, folder, summary=summary, without=without)
+    if count and not quiet:
+        print_lines([(f"Allure results: {folder} ({count} of this evidence)", "")])
 
 
 def show_matrix(paths: Sequence[Path]) -> None:

@@ -51,9 +51,9 @@ def _case(result: ScenarioResult, verdict: Verdict | None) -> TestCase:
     if result.status is None:
         case.result = [Error(clean(result.error or "the harness failed"), type_="HarnessFailure")]
     elif result.status is Status.FAIL:
-        case.result = [_with_text(Failure(_headline(verdict, "a promise was broken"), type_="FAIL"), verdict)]
+        case.result = [_with_text(Failure(headline(verdict, "a promise was broken"), type_="FAIL"), verdict)]
     elif result.status is Status.INCONCLUSIVE:
-        case.result = [_with_text(Error(_doubt(verdict), type_="INCONCLUSIVE"), verdict)]
+        case.result = [_with_text(Error(doubt_text(verdict), type_="INCONCLUSIVE"), verdict)]
     if tries := try_lines(result):
         case.system_out = "\n".join(clean(text) for text, _ in tries)
     return case
@@ -88,7 +88,8 @@ def story(verdict: Verdict) -> list[str]:
     return [*lines, *(f"  doubt: {clean(d.text)}" for d in verdict.doubts)]
 
 
-def _headline(verdict: Verdict | None, otherwise: str) -> str:
+def headline(verdict: Verdict | None, otherwise: str) -> str:
+    """The condemning findings by kind, such as "50 lost, 2 duplicated"; `otherwise` if there is none."""
     condemning = [f for f in verdict.findings if f.condemns] if verdict else []
     counts: dict[str, int] = {}
     for finding in condemning:
@@ -96,5 +97,6 @@ def _headline(verdict: Verdict | None, otherwise: str) -> str:
     return ", ".join(f"{count} {kind}" for kind, count in counts.items()) or otherwise
 
 
-def _doubt(verdict: Verdict | None) -> str:
+def doubt_text(verdict: Verdict | None) -> str:
+    """The doubts of a verdict on one line."""
     return clean("; ".join(d.text for d in verdict.doubts)) if verdict and verdict.doubts else "proved too little"

@@ -17,7 +17,7 @@ import reports
 from harness.commands import doctor, listing
 from harness.commands import verify as verify_command
 from harness.commands.contract_options import Given, settings_options
-from harness.commands.exit_codes import guarded, writable_folder, writable_here
+from harness.commands.exit_codes import guarded, may_be_written, writable_folder, writable_here
 from harness.commands.options import OUT_DEFAULT, RECORDS_DEFAULT, TRIES_MAX, GateOptions, GateResult
 from harness.evidence.seal import seal_directory
 from harness.model.backend import AUTO, BACKENDS
@@ -120,6 +120,21 @@ def _with_plugins(command: Command) -> Command:
     return add(run_with_plugins)
 
 
+def _with_allure(command: Command) -> Command:
+    """Adds the option --allure, and refuses a folder that cannot be written before anything runs."""
+
+    @wraps(command)
+    def run_with_allure(*arguments: object, allure: Path | None, **options: object) -> Exit:
+        if allure is not None:
+            may_be_written(allure, "--allure")
+        return command(*arguments, allure=allure, **options)
+
+    add = click.option(
+        "--allure", type=PATH, metavar="DIR", help="Write Allure results, too; DIR may have other results."
+    )
+    return add(run_with_allure)
+
+
 def _run_options(command: Command) -> Command:
     """Adds the options that `gate`, `run` and `contracts` have in common."""
     options = [
@@ -173,6 +188,7 @@ def _run_options(command: Command) -> Command:
 
 @commands.command()
 @_with_plugins
+@_with_allure
 @_run_options
 @click.option("--only", metavar="NAME,...", multiple=True, help="Run only these scenarios: a part of the gate.")
 @click.option(
@@ -183,7 +199,9 @@ def _run_options(command: Command) -> Command:
     is_flag=True,
     help="Judge each scenario before the next; stop after the first not PASS.",
 )
-def gate(only: tuple[str, ...], without: tuple[str, ...], fail_fast: bool, **common: Unpack[Common]) -> Exit:
+def gate(
+    only: tuple[str, ...], without: tuple[str, ...], fail_fast: bool, allure: Path | None, **common: Unpack[Common]
+) -> Exit:
     """Judge a Kafka release by every scenario of the gate.
 
     The gate is PASS (exit 0) when each of its scenarios ran and is PASS. It is INCONCLUSIVE (exit 10) when a scenario
@@ -198,7 +216,8 @@ def gate(only: tuple[str, ...], without: tuple[str, ...], fail_fast: bool, **com
         raise click.UsageError("--only and --without exclude each other: leave the name out of --only")
     names = _names(only, "--only")
     return _gate(
-        _options(common, only=names, without=_names(without, "--without"), fail_fast=fail_fast, leave_out=not names)
+        _options(common, only=names, without=_names(without, "--without"), fail_fast=fail_fast, leave_out=not names),
+        allure,
     )
 
 
@@ -215,12 +234,14 @@ def _names(given: tuple[str, ...], option: str) -> tuple[str, ...]:
 @click.option("--tag", metavar="TAG", multiple=True, help="Run all scenarios with this tag, such as nightly.")
 @click.option("--without", metavar="NAME,...", multiple=True, help="With --tag: leave these scenarios out.")
 @click.option("--issue", metavar="KAFKA-N", help="With SCENARIO `regression`: the known bug.")
+@_with_allure
 @_run_options
 def run(
     scenario: str | None,
     tag: tuple[str, ...],
     without: tuple[str, ...],
     issue: str | None,
+    allure: Path | None,
     **common: Unpack[Common],
 ) -> Exit:
     """Run one scenario, or all with a tag. SCENARIO is the name of one, built-in or of a plugin, or a .toml file.
@@ -236,7 +257,7 @@ def run(
     if (scenario == REGRESSION) != (issue is not None):
         raise click.UsageError("`regression` and --issue KAFKA-N go together")
     if issue is not None and not tag:
-        return _regression(issue, common)
+        return _regression(issue, common, allure)
     if scenario is None and not tag:
         raise click.UsageError("Missing argument 'SCENARIO', or --tag TAG")
     if scenario is not None and tag:
@@ -244,19 +265,21 @@ def run(
     if scenario is None:
         left_out = _names(without, "--without")
         return _gate(
-            _options(common, tags=tuple(dict.fromkeys(tag)), without=left_out, leave_out=not os.environ.get("CI"))
+            _options(common, tags=tuple(dict.fromkeys(tag)), without=left_out, leave_out=not os.environ.get("CI")),
+            allure,
         )
     if scenario.endswith(".toml"):
-        return _gate(_options(common, scenarios=(Path(scenario),)))
-    return _gate(_options(common, only=(scenario,)))
+        return _gate(_options(common, scenarios=(Path(scenario),)), allure)
+    return _gate(_options(common, only=(scenario,)), allure)
 
 
 @commands.command()
 @_with_plugins
+@_with_allure
 @_run_options
 @click.option("--only", metavar="NAME,...", multiple=True, help="Play only these events, by name or scenario.")
 @click.option("--tag", metavar="TAG", multiple=True, help="Play only events with this tag, such as quick.")
-def contracts(only: tuple[str, ...], tag: tuple[str, ...], **common: Unpack[Common]) -> Exit:
+def contracts(only: tuple[str, ...], tag: tuple[str, ...], allure: Path | None, **common: Unpack[Common]) -> Exit:
     """Play each configuration at each event, and print what each kept or lost: the matrix of contracts.
 
     Exit 0 only if every scenario is PASS and every configuration has exactly the promised result. What this machine
@@ -268,7 +291,7 @@ def contracts(only: tuple[str, ...], tag: tuple[str, ...], **common: Unpack[Comm
     options = _options(common, only=names, leave_out=not os.environ.get("CI"))
     with reports.progress() as progress:
         result, cells = matrix.play(options, progress)
-    reports.publish(result.out)
+    reports.publish(result.out, allure)
     page = reports.write_matrix(result.out)
     reports.show_matrix([result.out])
     click.echo(f"with reasons and sources: {page}, {result.out / reports.MARKDOWN}")
@@ -328,16 +351,17 @@ def _options(common: Common, **chosen: Unpack[Chosen]) -> GateOptions:
     return options
 
 
-def _gate(options: GateOptions) -> Exit:
+def _gate(options: GateOptions, allure: Path | None) -> Exit:
     from harness.commands.gate import gate as run_gate  # clients of Kafka, which `--help` and `verify` do not need
 
     with reports.progress() as progress:
         result: GateResult = run_gate(options, progress)
-    reports.publish(result.out)
+    reports.publish(result.out, allure)
     return result.exit
 
 
-def _regression(issue: str, common: Common) -> Exit:
+def _regression(issue: str, common: Common, allure: Path | None) -> Exit:
+    """allure: gets a folder for each release, because the same scenario on two releases is no second try."""
     from harness.commands import regression  # see _gate
 
     if common["keep"]:
@@ -348,7 +372,7 @@ def _regression(issue: str, common: Common) -> Exit:
     with reports.progress() as progress:
         outcome = regression.play(issue, options, progress)
     for one in outcome.played:
-        reports.publish(outcome.out / one.out)
+        reports.publish(outcome.out / one.out, None if allure is None else allure / one.out)
     for one in outcome.played:
         click.echo(f"{issue}: {one.line}")
     return outcome.exit
@@ -356,12 +380,13 @@ def _regression(issue: str, common: Common) -> Exit:
 
 @commands.command()
 @_with_plugins
+@_with_allure
 @click.argument("evidence", metavar="BUNDLE|OUT", type=PATH)
 @click.option("--master", metavar="URL", help="Spark cluster, as spark://host:7077. Default: this machine.")
 @click.option(
     "--json", "as_json", is_flag=True, help="Print the verdict as JSON, and nothing else, to standard output."
 )
-def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
+def verify(evidence: Path, master: str | None, as_json: bool, allure: Path | None) -> Exit:
     """Judge an evidence bundle, or all of an --out folder, again. No broker is needed.
 
     Writes verdict.json into each bundle, and gate.json, junit.xml and report/index.html beside them.
@@ -377,20 +402,23 @@ def verify(evidence: Path, master: str | None, as_json: bool) -> Exit:
         reports.show(judged.summary, evidence, without)
         reports.write_junit(judged.summary, evidence, without)
         reports.show_page(evidence, judged.summary, without)
+    reports.show_allure(evidence, allure, judged.summary, without, quiet=as_json)
     return judged.exit
 
 
 @commands.command()
 @_with_plugins
+@_with_allure
 @click.argument("evidence", metavar="BUNDLE|OUT", type=PATH)
 @click.option("--out", type=PATH, metavar="DIR", help="Folder of the page. Default: report/ in BUNDLE or OUT.")
-def report(evidence: Path, out: Path | None) -> Exit:
+def report(evidence: Path, out: Path | None, allure: Path | None) -> Exit:
     """Write the review page of evidence that was judged: index.html, which opens from disk.
 
     It has the verdict, findings, doubts, what was not tested, and the timeline of each scenario. Beside it are the
     timelines for Perfetto, and the matrix of contracts if OUT has one.
     """
-    click.echo(f"wrote {reports.write_page(evidence, out)}")
+    click.echo(f"wrote {reports.write_page(evidence, out, pictures=True)}")
+    reports.show_allure(evidence, allure)
     return Exit.PASS
 
 

@@ -158,6 +158,18 @@ def writable_folder(path: Path) -> None:
         ) from None
 
 
+def may_be_written(folder: Path, option: str) -> None:
+    """BadInput unless `folder` is one, or can be made, and files can be written there; leaves nothing behind."""
+    try:
+        if os.path.lexists(folder) and not folder.is_dir():
+            raise BadInput(f"{option} {folder} is a file or a link to nothing; give a folder")
+        _try_writing(folder)
+    except OSError as refused:
+        raise BadInput(
+            f"{option} {folder} cannot be written ({refused.strerror}): give a folder that you may write to"
+        ) from None
+
+
 def writable_here(folder: Path) -> None:
     """BadInput unless folders can be made in `folder`, the default place of the evidence; leaves nothing behind."""
     try:

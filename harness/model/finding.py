@@ -309,6 +309,9 @@ def kind_of(word: str, others: Mapping[str, str] | None = None) -> FindingKind:
     return OwnKind(word, others[word]) if others and word in others else Kind(word)
 
 
+# Records that are gone. All other kinds concern records that are there, or no records.
+LOSS_KINDS = frozenset({Kind.LOST, Kind.VANISHED, Kind.LOG_START})
+
 # These concern nodes, not records.
 NODE_KINDS = frozenset({Kind.CRASHED})
 

@@ -13,7 +13,8 @@ from harness.model.errors import BadInput
 from reports import matrix
 from reports.incidents.page import remove_others, write_pages
 from reports.review.loaded import load
-from reports.review.page import charts_of, page_of
+from reports.review.page import PICTURE, Chart, charts_of, page_of
+from reports.review.picture import svg_of
 from reports.review.trace import TRACE, trace_of, write_trace
 from reports.terminal import clean
 
@@ -26,6 +27,7 @@ def write_page(
     *,
     summary: GateSummary | None = None,
     without: Mapping[str, str] | None = None,
+    pictures: bool = False,
 ) -> Path:
     """Writes the page of a bundle or an --out folder, whole or not at all, and returns its path.
 
@@ -33,34 +35,47 @@ def write_page(
     Perfetto, in a folder of its name.
 
     out: the folder for it; None = `report` in the evidence. summary, without: of a judgement that has just ended, see
-    `load`. Raises BadInput if the evidence is no bundle or gate, or the page cannot be written there.
+    `load`. pictures: each timeline as an SVG, too, which takes half a second of CPU. Raises BadInput if the evidence is
+    no bundle or gate, or the page cannot be written there.
     """
     folder = evidence / REPORT if out is None else out
     loaded = load(evidence, summary, without)
-    charts = charts_of(loaded, folder)
+    charts = charts_of(loaded, folder, pictures=pictures)
     contracts = matrix.page_beside_review(evidence)
     page = page_of(loaded, folder, charts, contracts=matrix.PAGE if contracts else "")
-    unfinished = folder / f"{PAGE}.tmp"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         stems = write_pages(loaded, folder)
         if contracts:
             matrix.write_page(folder, contracts)
         for chart in charts:
-            if chart.timeline is not None:
-                trace = trace_of(chart.section.name, chart.timeline, chart.section.played)
-                write_trace(folder / chart.section.anchor / TRACE, trace)
-        try:
-            unfinished.write_text(page, encoding="utf-8", errors="backslashreplace")
-            unfinished.replace(folder / PAGE)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
+            _write_timelines(folder, chart)
+        _write(folder / PAGE, page)
         remove_others(folder, stems)
     except OSError as refusal:
         why = refusal.strerror or str(refusal)
         raise BadInput(f"{folder / PAGE} cannot be written ({why}); give another folder with --out") from None
     return folder / PAGE
+
+
+def _write_timelines(folder: Path, chart: Chart) -> None:
+    if chart.timeline is None:
+        return
+    own = folder / chart.section.anchor
+    write_trace(own / TRACE, trace_of(chart.section.name, chart.timeline, chart.section.played))
+    if chart.picture:
+        _write(own / PICTURE, svg_of(chart.timeline, clean(chart.section.name)))
+
+
+def _write(path: Path, content: str) -> None:
+    """Writes a file whole or not at all."""
+    unfinished = path.with_name(f"{path.name}.tmp")
+    try:
+        unfinished.write_text(content, encoding="utf-8", errors="backslashreplace")
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def offer_page(

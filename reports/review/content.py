@@ -20,8 +20,9 @@ from harness.model.doubt_names import DoubtOrigin
 from harness.model.errors import BadEvidence
 from harness.model.finding import Finding, FindingKind, Kind
 from harness.model.verdict import Status, Verdict
+from reports.review.bands import short
 from reports.review.loaded import Loaded
-from reports.review.timeline import steps_of
+from reports.review.timeline import Marked, steps_of
 from reports.summary import amount_of, began_lines, covered_by_none, place_of, time_of, try_lines
 
 RANGES_SHOWN: Final = 20
@@ -184,6 +185,15 @@ def _incident(scenario: str, found: Sequence[Finding]) -> Incident:
         step=whole.step or "",
         members=tuple(found),
     )
+
+
+def marks_of(found: Sequence[Incident]) -> list[Marked]:
+    """The incidents with a known time, as the timeline shows them."""
+    return [
+        Marked(text=short(f"{one.kind}: {one.amount}, {one.place}"), first_ns=one.span_ns[0], last_ns=one.span_ns[1])
+        for one in found
+        if one.span_ns
+    ]
 
 
 def _union(found: Sequence[Finding]) -> Finding:

@@ -19,13 +19,13 @@ from harness.evidence.layout import RELEASE_JARS
 from harness.model.documents.manifest import DigestOf, NamedRelease
 from harness.model.verdict import Status
 from reports.policy import policy, script
-from reports.review.bands import short
 from reports.review.content import (
     INCIDENTS_SHOWN,
     Incident,
     Section,
     doubts,
     incidents,
+    marks_of,
     not_tested,
     sections,
     step_lines,
@@ -33,7 +33,7 @@ from reports.review.content import (
 )
 from reports.review.coverage import coverage_of
 from reports.review.loaded import Loaded
-from reports.review.timeline import Marked, Timeline, packed, timeline_of
+from reports.review.timeline import Timeline, packed, timeline_of
 from reports.review.trace import TRACE
 from reports.summary import availability_lines, headline_lines, release_name, score_lines, status_of
 from reports.terminal import Line, clean
@@ -42,6 +42,7 @@ TIMELINES_MAX: Final = 2_500_000  # characters of all timelines; the library tak
 _TIMELINE_MAX: Final = 250_000
 _TEXT_MAX: Final = 4_000
 _PUBLISHED: Final = "Maven Central"  # the source of a release whose version alone names it
+PICTURE: Final = "timeline.svg"  # in a folder for each scenario, beside the page
 _TEMPLATE: Final = "review.html"
 NOT_RECORDED: Final = "not recorded"
 _DIGEST_OF: Final[Mapping[DigestOf, str]] = {
@@ -57,6 +58,7 @@ class Chart:
 
     data: base64 of gzipped JSON; empty = there is none, and `missing` says why. place: the partition to show first.
     replay: the command that plays the scenario again; empty = not known. timeline: what `data` was made from, in full.
+    picture: address of the same as an SVG; empty = there is none.
     """
 
     section: Section
@@ -66,6 +68,7 @@ class Chart:
     place: str = ""
     replay: str = ""
     timeline: Timeline | None = None
+    picture: str = ""
 
 
 def page_of(loaded: Loaded, folder: Path, charts: Sequence[Chart], *, contracts: str) -> str:
@@ -84,7 +87,7 @@ def page_of(loaded: Loaded, folder: Path, charts: Sequence[Chart], *, contracts:
         look=status.value.lower(),
         why=why,
         contracts=contracts,
-        facts=_facts(loaded),
+        facts=facts_of(loaded),
         jars=link(loaded.evidence / RELEASE_JARS, folder) if (loaded.evidence / RELEASE_JARS).is_file() else "",
         score=_texts(score_lines(verdicts.values())),
         availability=_texts(availability_lines(verdicts)),
@@ -133,7 +136,7 @@ def _texts(lines: Sequence[Line]) -> list[str]:
     return [text.strip() for text, _ in lines if text.strip()]
 
 
-def _facts(loaded: Loaded) -> list[tuple[str, str]]:
+def facts_of(loaded: Loaded) -> list[tuple[str, str]]:
     """The release and the run, by name. What is not known is left out."""
     summary = loaded.summary
     reported = [verdict.facts.release for verdict in loaded.verdicts.values()]
@@ -179,21 +182,26 @@ def replay(loaded: Loaded, name: str) -> str:
     return f"durability run {shlex.quote(name)} --kafka {release.version} --seed {seed}{backend}"
 
 
-def charts_of(loaded: Loaded, folder: Path) -> list[Chart]:
-    """The sections of the page with their timelines. folder: where the page will be, from which its links lead."""
+def charts_of(loaded: Loaded, folder: Path, *, pictures: bool = False) -> list[Chart]:
+    """The sections of the page with their timelines. folder: where the page will be, from which its links lead.
+    pictures: there will be an SVG of each."""
     scenarios, condemning = sections(loaded), incidents(loaded.verdicts, condemning=True)
     limit = min(_TIMELINE_MAX, TIMELINES_MAX // max(1, len(scenarios)))
-    return [_chart(one, [i for i in condemning if i.scenario == one.name], folder, limit) for one in scenarios]
+    charts = [_chart(one, [i for i in condemning if i.scenario == one.name], folder, limit) for one in scenarios]
+    return [_with_picture(chart) for chart in charts] if pictures else charts
+
+
+def _with_picture(chart: Chart) -> Chart:
+    if chart.timeline is None:
+        return chart
+    picture = f"{chart.section.anchor}/{PICTURE}"
+    return replace(chart, picture=picture, links=(*chart.links, (PICTURE, picture)))
 
 
 def _chart(section: Section, condemning: Sequence[Incident], folder: Path, limit: int) -> Chart:
     if section.bundle is None:
         return Chart(section=section, data="", missing=section.missing, links=())
-    marks = [
-        Marked(text=short(f"{one.kind}: {one.amount}, {one.place}"), first_ns=one.span_ns[0], last_ns=one.span_ns[1])
-        for one in condemning
-        if one.span_ns
-    ]
+    marks = marks_of(condemning)
     whole = timeline_of(section.bundle, marks)
     data, timeline = packed(section.bundle, limit, marks, whole)
     missing = [*section.missing, *(timeline.missing if timeline else ())]
@@ -206,9 +214,14 @@ def _chart(section: Section, condemning: Sequence[Incident], folder: Path, limit
         links.append((f"{TRACE} (for Perfetto)", f"{section.anchor}/{TRACE}"))
     if section.played:
         section = replace(section, steps=step_lines(section.played, timeline.start_ns if timeline else 0))
-    place = next((one.place for one in condemning if one.place), "")
-    lacks = tuple(dict.fromkeys(missing))
-    return Chart(section=section, data=data, missing=lacks, links=tuple(links), place=place, timeline=whole)
+    return Chart(
+        section=section,
+        data=data,
+        missing=tuple(dict.fromkeys(missing)),
+        links=tuple(links),
+        place=next((one.place for one in condemning if one.place), ""),
+        timeline=whole,
+    )
 
 
 def _linked(bundle: Path) -> list[str]:

@@ -33,7 +33,7 @@ MAKERS: Final[dict[str, Callable[[Path], Path]]] = {
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The page of each example, by its name."""
     folder = tmp_path_factory.mktemp("pages")
-    return {name: reports.write_page(make(folder / name / "out")) for name, make in MAKERS.items()}
+    return {name: reports.write_page(make(folder / name / "out"), pictures=True) for name, make in MAKERS.items()}
 
 
 @pytest.mark.parametrize(

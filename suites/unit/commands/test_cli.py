@@ -97,7 +97,7 @@ def test_the_common_options_are_those_of_each_command_that_plays() -> None:
         (cli.run, {"scenario", "tag", "without", "issue"}),
         (cli.contracts, {"only", "tag"}),
     ):
-        assert {option.name for option in command.params} == {*cli.Common.__annotations__, "plugins", *own}
+        assert {option.name for option in command.params} == {*cli.Common.__annotations__, "plugins", "allure", *own}
 
 
 def test_a_gate_prints_the_release_first_and_no_control_characters(
@@ -184,6 +184,11 @@ def test_nothing_uncaught_ends_in_1(
         (["gate", "--out", "x" * 300], "cannot be made (File name too long)"),
         (["gate", "--out", ""], "'' names no file or folder"),
         (["verify", ""], "'' names no file or folder"),
+        (["gate", "--allure", "FILE"], "--allure FILE is a file or a link to nothing"),
+        (["run", "calm", "--allure", "DANGLING"], "--allure DANGLING is a file or a link to nothing"),
+        (["contracts", "--allure", "/proc/x"], "--allure /proc/x cannot be written (No such file or directory)"),
+        (["verify", "nowhere", "--allure", "FILE/below"], "--allure FILE/below cannot be written (Not a directory)"),
+        (["report", "nowhere", "--allure", ""], "'' names no file or folder"),
         (["gate", "--nope"], "No such option '--nope'; `durability gate --help` says more"),
         (["gate", "--records", "1e6"], "'1e6' is not a valid whole number"),
         (["gate", "--records", "9" * 400], "is not in the range"),
@@ -254,7 +259,7 @@ def test_a_scenario_that_this_machine_cannot_play_is_refused_by_name_and_missing
     monkeypatch.setattr(choosing, "CAPABILITIES", less)
     started: list[GateOptions] = []
 
-    def undecided(options: GateOptions) -> Exit:
+    def undecided(options: GateOptions, allure: Path | None) -> Exit:
         started.append(options)
         return Exit.INCONCLUSIVE
 
@@ -322,6 +327,37 @@ def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (seen[3].tags, seen[3].only, seen[3].leave_out) == (("groups", "acks"), (), False)
     assert (seen[2].kafka, seen[2].limits) == ("image:apache/kafka:4.1.0", Limits(768 << 20, 0.5))
     assert seen[1].seed != seen[2].seed
+
+
+def test_a_gate_writes_allure_results_on_demand(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, results = tmp_path / "out", tmp_path / "a/results"
+    fake_run(monkeypatch, gate_of(out, Status.PASS, Status.FAIL, None))
+    assert cli.invoke(["gate"]) is Exit.FAIL
+    assert "Allure" not in capsys.readouterr().out
+    assert cli.invoke(["gate", "--allure", str(results)]) is Exit.FAIL
+    assert f"Allure results: {results} (3 of this evidence)" in capsys.readouterr().out
+    assert len(list(results.glob("*-result.json"))) == 3
+    before = {path.name: path.read_bytes() for path in results.iterdir()}
+    assert cli.invoke(["report", str(out / "one"), "--allure", str(results)]) is Exit.USAGE  # it is no whole bundle
+    write_example(out / "one")
+    assert cli.invoke(["report", str(out / "one"), "--allure", str(results)]) is Exit.PASS
+    assert {path.name for path in results.iterdir()} > before.keys()
+
+
+def test_a_folder_that_cannot_have_allure_results_does_not_change_the_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    made = gate_of(tmp_path / "out", Status.PASS, Status.PASS, Status.PASS)
+
+    def gate(options: GateOptions, progress: Any) -> GateResult:
+        (tmp_path / "results").write_text("it became a file while the gate ran")
+        return made(options, progress)
+
+    fake_run(monkeypatch, gate)
+    assert cli.invoke(["gate", "--allure", str(tmp_path / "results")]) is Exit.PASS
+    assert "there are no Allure results" in capsys.readouterr().err
 
 
 def test_help_and_version_are_no_verdict() -> None:

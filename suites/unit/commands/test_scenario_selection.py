@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -151,7 +152,7 @@ def test_a_gate_names_what_a_machine_cannot_play_and_a_scenario_by_name_is_refus
 ) -> None:
     asked: list[GateOptions] = []
 
-    def passed(options: GateOptions) -> Exit:
+    def passed(options: GateOptions, allure: Path | None) -> Exit:
         asked.append(options)
         return Exit.PASS
 

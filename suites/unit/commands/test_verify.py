@@ -65,6 +65,22 @@ def test_verify_prints_json_and_nothing_else(
     assert "FAIL of scenario by_hand" in (bundle / "report" / "index.html").read_text(encoding="utf-8")
 
 
+def test_verify_writes_allure_results_and_says_so_beside_no_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = write_example(tmp_path / "b")
+    seal_directory(bundle)
+    fake_judge(monkeypatch, Status.FAIL)
+    arguments = ["verify", str(bundle), "--allure", str(tmp_path / "results")]
+    assert cli.invoke([*arguments, "--json"]) is Exit.FAIL
+    assert json.loads(capsys.readouterr().out)["verdict"] == "FAIL"
+    [first] = (tmp_path / "results").glob("*-result.json")
+    assert json.loads(first.read_text(encoding="utf-8"))["status"] == "failed"
+    assert cli.invoke(arguments) is Exit.FAIL
+    assert f"Allure results: {tmp_path / 'results'} (1 of this evidence)" in capsys.readouterr().out
+    assert list((tmp_path / "results").glob("*-result.json")) == [first]
+
+
 def test_verify_keeps_what_a_gate_required_and_judges_its_other_bundles_where_one_is_damaged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

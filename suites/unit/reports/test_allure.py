@@ -1,4 +1,4 @@
-"""Allure's own words for our verdicts: FAIL is `failed`, INCONCLUSIVE is `broken`, and the verdict is attached."""
+"""Allure results of a pytest run: their content is that of `--allure`, and other outcomes stay pytest's own."""
 
 from __future__ import annotations
 
@@ -6,22 +6,32 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from harness.model.verdict import Status
-from suites.unit.evidence_examples import judged, lost, verdict
+from reports.allure import write_allure
+from suites.unit.reports.allure_examples import write_out
+from suites.unit.reports.allure_reading import Read, read_results
 
 ROOT = Path(__file__).parents[3]
 TESTS = """
 from pathlib import Path
 import pytest
 
-@pytest.mark.parametrize("name", ["good", "bad", "thin"])
+OUT = Path(__file__).parent / "out"
+
+@pytest.mark.parametrize("name", ["good", "bad", "thin", "moody"])
 def test_scenario(name, conclude):
-    conclude(Path(__file__).parent / name)
+    conclude(OUT / name)
+
+def test_fails_later(conclude):
+    conclude(OUT / "good")
+    raise RuntimeError("later")
+
+def test_unjudged(conclude, tmp_path):
+    conclude(tmp_path)
 
 def test_evidence_is_kept(evidence_folder):
     evidence_folder.mkdir()
@@ -33,40 +43,60 @@ def test_missing(missing_capability):
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """Allure's results of a pytest run with our plugin, by name of the test."""
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which pytest ran the tests above, with results of Allure in `results`."""
     folder = tmp_path_factory.mktemp("allure")
-    judged(folder / "good", verdict("good", Status.PASS, lost(excused_by="an unclean election")))
-    judged(folder / "bad", verdict("bad", Status.FAIL, lost()))
-    judged(folder / "thin", verdict("thin", Status.INCONCLUSIVE))
+    write_out(folder / "out")
     (folder / "test_own.py").write_text(TESTS)
     command = [sys.executable, "-m", "pytest", "-p", "fixtures.plugin", "--alluredir", "results", "-q", "test_own.py"]
     environment = os.environ | {"PYTHONPATH": str(ROOT), "CI": "true"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stdout + done.stderr
-    found = [json.loads(path.read_text()) for path in (folder / "results").glob("*-result.json")]
-    for result in found:
-        for attached in result.get("attachments", []):
-            attached["content"] = (folder / "results" / attached["source"]).read_text()
-    return {result["name"]: result | {"folder": folder} for result in found}
+    return folder
 
 
-@pytest.mark.parametrize(("name", "status"), [("good", "passed"), ("bad", "failed"), ("thin", "broken")])
-def test_statuses(results: dict[str, dict[str, Any]], name: str, status: str) -> None:
-    result = results[f"test_scenario[{name}]"]
-    assert result["status"] == status
-    attached = {a["name"]: a["content"] for a in result["attachments"]}
-    assert json.loads(attached["verdict.json"])["scenario"] == name
-    assert name in attached["summary"]
-    assert ("permitted: an unclean election" in attached["summary"]) == (name == "good")
+@pytest.fixture(scope="module")
+def results(folder: Path) -> list[Read]:
+    return read_results(folder / "results")
 
 
-def test_evidence_without_a_proven_pass_is_kept(results: dict[str, dict[str, Any]]) -> None:
-    folder = results["test_evidence_is_kept"]["folder"]
+def comparable(result: Read) -> Mapping[str, object]:
+    """A result without ids that differ from run to run."""
+    attached = [(one["name"], one["type"], one["content"]) for one in result.attachments]
+    return {key: value for key, value in result.content.items() if key != "uuid"} | {"attachments": attached}
+
+
+@pytest.mark.parametrize("scenario", ["good", "bad", "thin", "moody"])
+def test_the_content_is_that_of_the_commands(folder: Path, results: list[Read], tmp_path: Path, scenario: str) -> None:
+    write_allure(folder / "out", tmp_path)
+    ours = [comparable(one) for one in read_results(tmp_path) if one.scenario == scenario]
+    theirs = [comparable(one) for one in results if one.scenario == scenario and one.message != "RuntimeError: later"]
+    assert ours
+    assert theirs == ours
+
+
+def test_files_for_all_results_are_those_of_the_commands(folder: Path, tmp_path: Path) -> None:
+    write_allure(folder / "out", tmp_path)
+    for name in ("categories.json", "environment.properties"):
+        assert (folder / "results" / name).read_text() == (tmp_path / name).read_text()
+
+
+def test_a_test_that_fails_after_its_verdict_is_no_pass(results: list[Read]) -> None:
+    [later] = [one for one in results if one.message == "RuntimeError: later"]
+    assert (later.scenario, later.status) == ("good", "broken")
+
+
+def test_a_bundle_without_a_verdict_is_an_error_of_the_test(results: list[Read]) -> None:
+    [unjudged] = [one for one in results if one.content["name"] == "test_unjudged"]
+    assert unjudged.status == "broken"
+
+
+def test_evidence_without_a_proven_pass_is_kept(folder: Path) -> None:
     kept = list((folder / "durability-out").glob("test_evidence_is_kept-*/x"))
     assert len(kept) == 1
 
 
-def test_in_ci_a_missing_capability_is_a_failure(results: dict[str, dict[str, Any]]) -> None:
-    assert results["test_missing"]["status"] == "failed"
-    assert "no Docker here" in results["test_missing"]["statusDetails"]["message"]
+def test_in_ci_a_missing_capability_is_a_failure(results: list[Read]) -> None:
+    [missing] = [one for one in results if one.content["name"] == "test_missing"]
+    assert missing.status == "failed"
+    assert "no Docker here" in json.dumps(missing.content)
