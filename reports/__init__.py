@@ -2,24 +2,36 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from harness.evidence.documents import plain
 from harness.evidence.gate import GateSummary, read_gate
 from harness.evidence.verdicts import VERDICT, read_verdict
+from harness.model.exits import Exit
+from harness.model.known_findings import KnownFile
 from harness.model.verdict import Verdict
 from reports.allure import offer_allure
+from reports.job_summary import STEP_SUMMARY, markdown
+from reports.job_summary import write_job_summary as _write_job_summary
 from reports.junit import JUNIT
 from reports.junit import write_junit as _write_junit
 from reports.matrix import MARKDOWN, matrix_document, read_matrix, write_matrix
 from reports.matrix_lines import matrix_lines
+from reports.notice import notice_of
+from reports.overview import quiet_lines, summary_lines
 from reports.review import offer_page, write_page
-from reports.summary import summary_lines
-from reports.terminal import print_lines, progress, table
+from reports.review.loaded import load
+from reports.terminal import TerminalProgress, clean, print_lines, progress, table
+from reports.vote import vote_lines
 
 __all__ = [
     "MARKDOWN",
+    "TerminalProgress",
     "matrix_document",
+    "notice",
     "offer_page",
     "progress",
     "publish",
@@ -27,34 +39,53 @@ __all__ = [
     "show",
     "show_allure",
     "show_matrix",
-    "show_page",
     "table",
+    "verdicts_of",
+    "vote",
+    "warn",
+    "write_job_summary",
     "write_junit",
     "write_matrix",
     "write_page",
 ]
 
 
-def publish(out: Path, allure: Path | None = None) -> None:
-    """Prints the summary of a gate and writes its junit.xml and its page. All are made from the files in OUT.
+def publish(
+    evidence: Path,
+    summary: GateSummary | None = None,
+    without: Mapping[str, str] | None = None,
+    *,
+    quiet: bool = False,
+    silent: bool = False,
+) -> Path | None:
+    """Writes junit.xml and the review page of a judgement, and prints its summary. Returns the page, if there is one.
 
-    allure: a folder for results of Allure, too.
+    summary: None = that of gate.json. quiet: prints three lines. silent: prints nothing.
     """
-    summary = read_gate(out)
-    show(summary, out)
-    write_junit(summary, out)
-    show_page(out)
-    show_allure(out, allure)
+    summary = read_gate(evidence) if summary is None else summary
+    write_junit(summary, evidence, without)
+    page = offer_page(evidence, summary=summary, without=without)
+    if not silent:
+        show(summary, evidence, without, page, quiet=quiet)
+    return page
 
 
-def show(summary: GateSummary, evidence: Path, without: Mapping[str, str] | None = None) -> None:
-    """Prints the terminal summary. without: bundles that could not be judged, each with the reason."""
-    print_lines(summary_lines(summary, _verdicts(summary, evidence), evidence, without or {}))
-
-
-def show_page(evidence: Path, summary: GateSummary | None = None, without: Mapping[str, str] | None = None) -> None:
-    """Writes the review page and prints where it is, or a warning; see `load` for the arguments."""
-    if page := offer_page(evidence, summary=summary, without=without):
+def show(
+    summary: GateSummary,
+    evidence: Path,
+    without: Mapping[str, str] | None = None,
+    page: Path | None = None,
+    *,
+    quiet: bool = False,
+) -> None:
+    """Prints the terminal summary. without: bundles that could not be judged, each with the reason. page: the review
+    page, if there is one. quiet: three lines."""
+    verdicts = verdicts_of(summary, evidence)
+    if quiet:
+        print_lines(quiet_lines(summary, verdicts, page or evidence, without or {}))
+        return
+    print_lines(summary_lines(summary, verdicts, evidence, without or {}))
+    if page is not None:
         print_lines([(f"review page: {page}", "")])
 
 
@@ -77,6 +108,29 @@ def show_allure(
         print_lines([(f"Allure results: {folder} ({count} of this evidence)", "")])
 
 
+def write_job_summary(summary: GateSummary, evidence: Path, without: Mapping[str, str], file: Path | None) -> list[str]:
+    """Writes the Markdown summary to `file`, and where GitHub Actions wants it; returns what failed."""
+    if file is None and not os.environ.get(STEP_SUMMARY):
+        return []
+    return _write_job_summary(markdown(summary, verdicts_of(summary, evidence), evidence, without), file)
+
+
+def notice(summary: GateSummary, evidence: Path, without: Mapping[str, str], code: Exit) -> dict[str, object]:
+    """The body for a webhook."""
+    return plain(notice_of(summary, verdicts_of(summary, evidence), evidence, without, code))
+
+
+def vote(evidence: Path, known: KnownFile | None = None) -> list[str]:
+    """Two lines for a vote on the release. BadEvidence if the evidence is no judged bundle or gate."""
+    loaded = load(evidence, known=known)
+    return vote_lines(loaded.summary, loaded.verdicts, loaded.without)
+
+
+def warn(sentence: str) -> None:
+    """Prints one line of warning to standard error."""
+    print(clean(f"durability: {sentence}")[:500], file=sys.stderr, flush=True)
+
+
 def show_matrix(paths: Sequence[Path]) -> None:
     """Prints the matrix of contracts that one or more runs wrote; see `read_matrix`."""
     print_lines(list(matrix_lines(read_matrix(paths))))
@@ -84,10 +138,10 @@ def show_matrix(paths: Sequence[Path]) -> None:
 
 def write_junit(summary: GateSummary, evidence: Path, without: Mapping[str, str] | None = None) -> None:
     """Writes junit.xml into the folder of the evidence."""
-    _write_junit(evidence / JUNIT, summary, _verdicts(summary, evidence), without or {})
+    _write_junit(evidence / JUNIT, summary, verdicts_of(summary, evidence), without or {})
 
 
-def _verdicts(summary: GateSummary, evidence: Path) -> dict[str, Verdict]:
+def verdicts_of(summary: GateSummary, evidence: Path) -> dict[str, Verdict]:
     """The verdicts that decide, by scenario. `evidence` may be a bundle itself."""
     bundles = [evidence / r.bundle for r in summary.results if r.bundle and r.bundle != evidence.name] or [evidence]
     verdicts = [read_verdict(bundle) for bundle in bundles if (bundle / VERDICT).is_file()]

@@ -1,6 +1,7 @@
 """junit.xml with one test case for each scenario.
 
-FAIL is a failure. INCONCLUSIVE, an error of the harness and a scenario that a whole gate lacks are errors. A scenario
+FAIL is a failure. INCONCLUSIVE, an error of the harness and a scenario that a whole gate lacks are errors. The output
+of a case names its known findings; a FAIL without any other finding or doubt is no failure. A scenario
 that does not apply to the release is skipped.
 """
 
@@ -14,6 +15,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
 from harness.evidence.gate import GateSummary, ScenarioResult
 from harness.model.verdict import Status, Verdict
+from reports.known import scenario_lines
 from reports.summary import began_lines, excused_lines, finding_lines, release_name, try_lines
 from reports.terminal import clean
 
@@ -30,8 +32,11 @@ def write_junit(path: Path, summary: GateSummary, verdicts: Mapping[str, Verdict
     for name, value in (("seed", summary.seed), ("subset", summary.subset)):
         if value is not None:
             suite.add_property(name, str(value))
+    if summary.known is not None:
+        suite.add_property("word", summary.word)
+        suite.add_property("known findings", clean(f"{summary.known.file}, SHA-256 {summary.known.sha256}"))
     for result in summary.results:
-        suite.add_testcase(_case(result, verdicts.get(result.name)))
+        suite.add_testcase(_case(summary, result, verdicts.get(result.name)))
     reached = {result.name for result in summary.results}
     unreached = {name: "not reached: the gate ended before it" for name in summary.lacking if name not in reached}
     for name, reason in {**unreached, **summary.not_run, **summary.not_applicable}.items():
@@ -46,16 +51,17 @@ def write_junit(path: Path, summary: GateSummary, verdicts: Mapping[str, Verdict
     unfinished.replace(path)
 
 
-def _case(result: ScenarioResult, verdict: Verdict | None) -> TestCase:
+def _case(summary: GateSummary, result: ScenarioResult, verdict: Verdict | None) -> TestCase:
     case = TestCase(result.name, classname="durability.gate")
-    if result.status is None:
+    status = summary.status_after(result)
+    if status is None:
         case.result = [Error(clean(result.error or "the harness failed"), type_="HarnessFailure")]
-    elif result.status is Status.FAIL:
+    elif status is Status.FAIL:
         case.result = [_with_text(Failure(headline(verdict, "a promise was broken"), type_="FAIL"), verdict)]
-    elif result.status is Status.INCONCLUSIVE:
+    elif status is Status.INCONCLUSIVE:
         case.result = [_with_text(Error(doubt_text(verdict), type_="INCONCLUSIVE"), verdict)]
-    if tries := try_lines(result):
-        case.system_out = "\n".join(clean(text) for text, _ in tries)
+    if said := [*(text for text, _ in try_lines(result)), *scenario_lines(summary, result.name)]:
+        case.system_out = "\n".join(clean(text) for text in said)
     return case
 
 

@@ -14,6 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from msgspec.structs import replace
 
 from harness.evidence import matrix as contracts
+from harness.evidence.layout import PAGE as REVIEW_PAGE
 from harness.evidence.layout import REPORT
 from harness.evidence.matrix import MATRIX, MatrixRun, PlayedMatrix
 from harness.model.errors import BadEvidence, BadInput
@@ -22,7 +23,6 @@ from reports.policy import policy, script
 from reports.sources import links
 
 PAGE: Final = "contracts.html"
-REVIEW_PAGE: Final = "index.html"
 MARKDOWN: Final = "contracts.md"
 _TEMPLATE: Final = "matrix.html"
 

@@ -1,4 +1,4 @@
-"""The terminal summary: the verdict, what it means, and which records were lost, where and why."""
+"""The sentences of all reports: the verdict, what it means, which records were lost, where and why, and the score."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import shlex
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from harness.evidence.gate import GateSummary, ScenarioResult, Try
@@ -16,12 +14,10 @@ from harness.model.bound import loss_bound
 from harness.model.documents.manifest import NamedRelease
 from harness.model.documents.verdict_facts import LongestStall, ReadBack, ReadFromTier
 from harness.model.finding import ADMIN_KINDS, METADATA_KINDS, NODE_KINDS, SEEN_KINDS, Finding
-from harness.model.plugin import active
 from harness.model.verdict import Score, Status, Verdict, overall
 from reports.terminal import Line
 
 FINDINGS_SHOWN: Final = 6
-NOTES_SHOWN: Final = 3
 MISSING_SHOWN: Final = 5
 STALLS_SHOWN: Final = 3
 _SECONDS_MAX: Final = 253_402_300_799  # the end of the year 9999
@@ -34,29 +30,7 @@ _REQUESTS: Final = {
     _WITH_TOPIC: "with their topic",
     "an unknown cause": "by an unknown cause",
 }
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 _STYLE: Final = {Status.PASS: "bold green", Status.INCONCLUSIVE: "bold yellow", Status.FAIL: "bold red"}
-
-
-def summary_lines(
-    summary: GateSummary, verdicts: Mapping[str, Verdict], evidence: Path, without: Mapping[str, str] = _NOTHING
-) -> list[Line]:
-    """Returns the lines of the summary with their styles.
-
-    verdicts: by scenario. evidence: the folder to judge again. without: bundles that could not be judged, with reasons.
-    """
-    lines: list[Line] = [("", ""), *headline_lines(summary, verdicts, without)]
-    for result in sorted(summary.results, key=_worst_first):
-        lines += _scenario(result, verdicts.get(result.name), evidence)
-    if score := score_lines(verdicts.values()):
-        lines += [("", ""), *score, *availability_lines(verdicts)]
-    if uncovered := covered_by_none(list(verdicts.values())):
-        lines += [("not covered:", "dim"), *((f"  {what}", "dim") for what in uncovered)]
-    lines.append((f"evidence:    {evidence}", ""))
-    if without or verdicts or any(result.bundle for result in summary.results):  # there is something to judge
-        plugins = "".join(f" --plugins {shlex.quote(str(plugin.folder))}" for plugin in active())
-        lines.append((f"judge again: durability verify {evidence}{plugins}", ""))
-    return lines
 
 
 def covered_by_none(verdicts: Sequence[Verdict]) -> list[str]:
@@ -84,8 +58,8 @@ def began_lines(verdict: Verdict) -> list[Line]:
 
 
 def status_of(summary: GateSummary, without: Mapping[str, str]) -> Status:
-    """The status of a summary; bundles `without` a verdict prove nothing."""
-    return overall([summary.status, *(Status.INCONCLUSIVE for _ in without)])
+    """The status of a summary without its known findings; bundles `without` a verdict prove nothing."""
+    return overall([summary.outcome, *(Status.INCONCLUSIVE for _ in without)])
 
 
 def headline_lines(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Mapping[str, str]) -> list[Line]:
@@ -118,40 +92,47 @@ def _plugins(verdicts: Mapping[str, Verdict]) -> list[Line]:
 def _word(summary: GateSummary) -> str:
     """The verdict and how many scenarios of the gate it covers."""
     asked, came = len(summary.required), len(summary.results)
+    outcome = summary.outcome
+    after = [summary.status_after(result) for result in summary.results]
     if asked == 1 and not summary.missing:
-        return f"{summary.status.name} of scenario {summary.required[0]}"
-    if summary.status is Status.PASS:
-        return summary.subset or f"PASS of all {asked} scenarios"
-    if summary.lacking and came and all(r.status is Status.PASS for r in summary.results):
+        return f"{summary.word} of scenario {summary.required[0]}"
+    if outcome is Status.PASS:
+        return summary.subset or f"{summary.word} of all {asked} scenarios"
+    if summary.lacking and came and all(status is Status.PASS for status in after):
         return f"INCONCLUSIVE: {came} of {asked} scenarios PASS, {len(summary.lacking)} without a verdict"
-    so = sum(
-        r.status is summary.status or (r.status is None and summary.status is not Status.FAIL) for r in summary.results
-    )
-    return f"{summary.status.name} in {so} of {came} scenarios" + (f" that ran, of {asked}" if came < asked else "")
+    so = sum(status is outcome or (status is None and outcome is not Status.FAIL) for status in after)
+    return f"{summary.word} in {so} of {came} scenarios" + (f" that ran, of {asked}" if came < asked else "")
 
 
 def _with_gaps(summary: GateSummary, without: Mapping[str, str]) -> str:
     """The verdict when some bundles could not be judged; it never covers all bundles."""
     judged = {name for result in summary.results for name in result.bundles} - without.keys()
     gaps = f"{len(without)} could not be judged"
-    if summary.status is Status.PASS or not judged:
-        return f"{summary.status.name} of {len(judged)} of {len(judged) + len(without)} bundles; {gaps}"
+    if summary.outcome is Status.PASS or not judged:
+        return f"{summary.word} of {len(judged)} of {len(judged) + len(without)} bundles; {gaps}"
     return f"{_word(summary)}; {len(without)} bundle{'s' if len(without) > 1 else ''} could not be judged"
 
 
 def _meaning(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:
     def names(status: Status | None) -> str:
-        return ", ".join(r.name for r in summary.results if r.status is status)
+        return ", ".join(r.name for r in summary.results if summary.status_after(r) is status)
 
-    if summary.status is Status.FAIL:
+    known = [r.name for r in summary.results if summary.status_after(r) is not r.status]
+    if summary.outcome is Status.FAIL:
         return f"The release broke a promise in: {names(Status.FAIL)}. Do not ship it before the cause is known."
     if broken := names(None):
         return f"The harness itself failed in: {broken}. These scenarios prove nothing."
+    if known:
+        found = f"Every finding that breaks a promise is a known one, in: {', '.join(known)}"
+        if summary.outcome is Status.PASS:
+            return f"{found}; there is no other finding and no doubt."
+        doubtful = [r.name for r in summary.results if summary.status_after(r) is Status.INCONCLUSIVE]
+        return f"{found}; the run proved too little in: {', '.join([*doubtful, *summary.lacking])}."
     if summary.status is Status.INCONCLUSIVE:
-        doubtful, lacking = names(Status.INCONCLUSIVE), len(summary.lacking)
-        if lacking and summary.results and not doubtful:
+        inconclusive, lacking = names(Status.INCONCLUSIVE), len(summary.lacking)
+        if lacking and summary.results and not inconclusive:
             return "No broken promise was found, but some scenarios have no verdict; --without NAME leaves one out."
-        return f"No broken promise was found, but the run proved too little in: {doubtful or 'nothing ran'}."
+        return f"No broken promise was found, but the run proved too little in: {inconclusive or 'nothing ran'}."
     some_deleted = any(v.facts.deleted_by for v in verdicts.values())
     return _read_back([v.facts.read_back for v in verdicts.values()], some_deleted=some_deleted)
 
@@ -191,28 +172,32 @@ def _deleted(verdicts: Mapping[str, Verdict]) -> list[Line]:
     return [(f"  {found.total():,}{of} deleted: {by}.", "")]
 
 
-def _worst_first(result: ScenarioResult) -> int:
-    return -(result.status or Status.INCONCLUSIVE).severity
+_PUBLISHED: Final = "Maven Central"  # the source of a release whose version alone names it
+_LOCAL: Final = ("directory ", "tarball ")
 
 
-def _scenario(result: ScenarioResult, verdict: Verdict | None, evidence: Path) -> list[Line]:
-    if result.status is None:
-        return [("", ""), (f"{result.name}: harness error", "bold magenta"), (f"  {result.error}", "")]
-    if result.status is Status.PASS or verdict is None:
-        lines = [] if verdict is None else [*began_lines(verdict), *excused_lines(verdict), *try_lines(result)]
-        return [("", ""), (f"{result.name}: {result.status.name}", _STYLE[result.status]), *lines] if lines else []
-    lines = [("", ""), (f"{result.name}: {result.status.name}", _STYLE[result.status]), *began_lines(verdict)]
-    condemning = [f for f in verdict.findings if f.condemns]
-    for finding in condemning[:FINDINGS_SHOWN]:
-        lines += finding_lines(finding)
-    if rest := condemning[FINDINGS_SHOWN:]:
-        where = evidence / result.bundle if result.bundle and result.bundle != evidence.name else evidence
-        amount = sum(f.count for f in rest)
-        lines.append((f"  and {len(rest)} more findings with {amount:,} records or operations: {where}", ""))
-    lines += excused_lines(verdict)
-    lines += [(f"  doubt: {d.text}", "yellow") for d in verdict.doubts]
-    lines += [(f"  note: {note}", "dim") for note in verdict.notes[:NOTES_SHOWN]]
-    return [*lines, *try_lines(result)]
+def replay_command(summary: GateSummary, verdict: Verdict) -> str:
+    """The command that plays a scenario of the catalogue again; empty where it is not known.
+
+    A negative control has no command of its own.
+    """
+    release = verdict.facts.release or summary.release
+    seed = summary.seed if summary.seed is not None else verdict.facts.seed
+    kafka = _kafka_of(release)
+    if verdict.facts.negative_control or verdict.facts.plugins or seed is None or not kafka:
+        return ""
+    backend = f" --backend {summary.backends[0]}" if len(summary.backends) == 1 else ""
+    return f"durability run {shlex.quote(verdict.scenario)} --kafka {shlex.quote(kafka)} --seed {seed}{backend}"
+
+
+def _kafka_of(release: NamedRelease) -> str:
+    """The value of --kafka for a release; empty where it is not known."""
+    source = release.source or ""
+    if source.startswith(_PUBLISHED):
+        return release.version or ""
+    if source.startswith("image:"):
+        return source.split(" ", 1)[0]
+    return next((source.removeprefix(kind) for kind in _LOCAL if source.startswith(kind)), "")
 
 
 def try_lines(result: ScenarioResult) -> list[Line]:
@@ -243,10 +228,15 @@ def excused_lines(verdict: Verdict) -> list[Line]:
     """One line for each finding that the contract permits or that the client caused."""
     lines: list[Line] = []
     for finding in [f for f in verdict.findings if not f.condemns][:FINDINGS_SHOWN]:
-        excuse = finding.excused_by
-        reason = f"permitted: {excuse}" if excuse else f"caused by the client: {finding.explained_by}"
-        lines.append((f"  {finding.kind.value}: {amount_of(finding)}{place_of(finding)}; {reason}", "dim"))
+        place = place_of(finding)
+        lines.append((f"  {finding.kind.value}: {amount_of(finding)}{place}; {reason_of(finding)}", "dim"))
     return lines
+
+
+def reason_of(finding: Finding) -> str:
+    """Why a finding does not condemn."""
+    excuse = finding.excused_by
+    return f"permitted: {excuse}" if excuse else f"caused by the client: {finding.explained_by}"
 
 
 def amount_of(finding: Finding) -> str:

@@ -30,14 +30,15 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else "�" for c in text.replace("\n", " ").replace("\t", " "))
 
 
-def print_lines(lines: Sequence[Line]) -> None:
-    """Prints lines to standard output."""
-    if is_plain(sys.stdout):
+def print_lines(lines: Sequence[Line], to: TextIO | None = None) -> None:
+    """Prints lines; to standard output by default."""
+    stream = sys.stdout if to is None else to
+    if is_plain(stream):
         for text, _ in lines:
-            print(clean(text).rstrip())
-        sys.stdout.flush()
+            print(clean(text).rstrip(), file=stream)
+        stream.flush()
         return
-    console = Console()
+    console = Console(file=stream)
     for text, style in lines:
         console.print(Text(clean(text), style=style), soft_wrap=True)
 
@@ -59,15 +60,20 @@ def table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 class TerminalProgress:
-    """`progress(text)` shows the current action on standard error, `progress.line(text)` a result on output."""
+    """`progress(text)` shows the current action on standard error, `progress.line(text)` a result on `lines_to`.
 
-    def __init__(self, status: Status | None) -> None:
+    lines_to: a stream; None = standard output. quiet: neither is shown.
+    """
+
+    def __init__(self, status: Status | None, lines_to: TextIO | None = None, *, quiet: bool = False) -> None:
         self._status = status
+        self._lines_to = lines_to
+        self._quiet = quiet
         self._started_s = time.monotonic()
         self._last = ""
 
     def __call__(self, text: str) -> None:
-        if text == self._last:
+        if text == self._last or self._quiet:
             return
         self._last = text
         elapsed = int(time.monotonic() - self._started_s)
@@ -77,20 +83,27 @@ class TerminalProgress:
         else:
             self._status.update(Text(f"{stamp}  {clean(text)}"))
 
+    def detail(self, text: str) -> None:
+        """Shows an activity inside of a scenario where it does not fill a log."""
+        if self._status is not None:
+            self(text)
+
     def line(self, text: str) -> None:
+        if self._quiet:
+            return
         if self._status is None:
-            print_lines([(text, "")])
+            print_lines([(text, "")], self._lines_to)
             return
         self._status.stop()  # the spinner redraws standard output while it runs
-        print_lines([(text, "")])
+        print_lines([(text, "")], self._lines_to)
         self._status.start()
 
 
 @contextmanager
-def progress() -> Iterator[TerminalProgress]:
-    """Shows progress on standard error while it is open."""
-    if is_plain(sys.stderr) or is_plain(sys.stdout):
-        yield TerminalProgress(None)
+def progress(lines_to: TextIO | None = None, *, quiet: bool = False) -> Iterator[TerminalProgress]:
+    """Shows progress on standard error while it is open; see `TerminalProgress` for the arguments."""
+    if quiet or is_plain(sys.stderr) or is_plain(sys.stdout if lines_to is None else lines_to):
+        yield TerminalProgress(None, lines_to, quiet=quiet)
         return
     with Status(Text("starting"), console=Console(stderr=True)) as status:
-        yield TerminalProgress(status)
+        yield TerminalProgress(status, lines_to)

@@ -6,7 +6,6 @@ import json
 import os
 import secrets
 from collections.abc import Callable
-from functools import wraps
 from importlib import metadata
 from pathlib import Path
 from typing import TypedDict, Unpack, cast
@@ -14,22 +13,26 @@ from typing import TypedDict, Unpack, cast
 import click
 
 import reports
-from harness.commands import doctor, listing
+from harness.commands import completion, doctor, listing, open_report
 from harness.commands import verify as verify_command
 from harness.commands.contract_options import Given, settings_options
-from harness.commands.exit_codes import guarded, may_be_written, writable_folder, writable_here
+from harness.commands.exit_codes import guarded, writable_folder, writable_here
+from harness.commands.known_option import with_known
+from harness.commands.option_types import PATH, Whole, with_plugins
 from harness.commands.options import OUT_DEFAULT, RECORDS_DEFAULT, TRIES_MAX, GateOptions, GateResult
+from harness.commands.output import JSON, Output, print_table, with_allure, with_output
+from harness.evidence.documents import plain
 from harness.evidence.seal import seal_directory
 from harness.model.backend import AUTO, BACKENDS
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
+from harness.model.known_findings import KnownFile
 from harness.model.limits import limits_of
 from harness.model.user_storage import read_user_storage
 
 Command = Callable[..., Exit]
 RECORDS_MAX = 10**12
 SEED_MAX = 2**63 - 1
-PLUGINS = "DURABILITY_PLUGINS"
 REGRESSION = "regression"  # given in the place of a scenario's name
 
 
@@ -58,24 +61,7 @@ class Chosen(TypedDict, total=False):
     without: tuple[str, ...]
     leave_out: bool
     fail_fast: bool
-
-
-class _Whole(click.IntRange):
-    name = "whole number"  # click puts it into its sentence
-
-
-class _NamedPath(click.Path):
-    """A path that is not empty: "" comes from a shell variable without a value, and means the working directory."""
-
-    def convert(
-        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | bytes | os.PathLike[str]:
-        if value == "":
-            self.fail("'' names no file or folder", param, ctx)
-        return super().convert(value, param, ctx)
-
-
-PATH = _NamedPath(path_type=Path)
+    known: KnownFile | None
 
 
 def _version() -> str:
@@ -91,48 +77,9 @@ def commands() -> None:
     """Decides whether an Apache Kafka release may ship: it breaks real brokers and follows every acknowledged record.
 
     Exit codes: 0 PASS, 1 FAIL, 10 INCONCLUSIVE, 2 wrong usage or bad input, 3 the harness itself failed,
-    130 interrupted, 143 terminated. Over several scenarios the worst counts: FAIL, then bad input, then an error
-    of the harness, then INCONCLUSIVE, then PASS.
+    130 interrupted, 143 terminated. PASS WITH KNOWN FINDINGS (--known) is 0, too. Over several scenarios the worst
+    counts: FAIL, then bad input, then an error of the harness, then INCONCLUSIVE, then PASS.
     """
-
-
-def _with_plugins(command: Command) -> Command:
-    """Adds the option --plugins, and loads the plugins for as long as the command runs."""
-
-    @wraps(command)
-    def run_with_plugins(*arguments: object, plugins: tuple[Path, ...], **options: object) -> Exit:
-        from harness.commands.plugins import loaded  # reads every fault and scenario
-
-        if not plugins:
-            return command(*arguments, **options)
-        with loaded(plugins):
-            return command(*arguments, **options)
-
-    add = click.option(
-        "--plugins",
-        type=PATH,
-        metavar="DIR",
-        multiple=True,
-        envvar=PLUGINS,
-        help=f"Folder with faults, scenarios and checks of yours; may be given several times. Default: ${PLUGINS}, "
-        "folders with a colon between them.",
-    )
-    return add(run_with_plugins)
-
-
-def _with_allure(command: Command) -> Command:
-    """Adds the option --allure, and refuses a folder that cannot be written before anything runs."""
-
-    @wraps(command)
-    def run_with_allure(*arguments: object, allure: Path | None, **options: object) -> Exit:
-        if allure is not None:
-            may_be_written(allure, "--allure")
-        return command(*arguments, allure=allure, **options)
-
-    add = click.option(
-        "--allure", type=PATH, metavar="DIR", help="Write Allure results, too; DIR may have other results."
-    )
-    return add(run_with_allure)
 
 
 def _run_options(command: Command) -> Command:
@@ -159,20 +106,20 @@ def _run_options(command: Command) -> Command:
         ),
         click.option(
             "--records",
-            type=_Whole(min=1, max=RECORDS_MAX),
+            type=Whole(min=1, max=RECORDS_MAX),
             default=RECORDS_DEFAULT,
             show_default=True,
             help="Records of a whole gate; each scenario gets its part by weight, also when it runs alone.",
         ),
         click.option(
             "--seed",
-            type=_Whole(min=0, max=SEED_MAX),
+            type=Whole(min=0, max=SEED_MAX),
             help="Seed of an earlier run, to repeat its plan. Default: random.",
         ),
         click.option("--out", type=PATH, help="Folder of the evidence. Default: durability-out/<time>-<release>/"),
         click.option(
             "--tries",
-            type=_Whole(min=1, max=TRIES_MAX),
+            type=Whole(min=1, max=TRIES_MAX),
             default=TRIES_MAX,
             show_default=True,
             help="How often a scenario is played while its run is in doubt. A doubt about the release stays.",
@@ -187,9 +134,10 @@ def _run_options(command: Command) -> Command:
 
 
 @commands.command()
-@_with_plugins
-@_with_allure
+@with_plugins
+@with_output
 @_run_options
+@with_known
 @click.option("--only", metavar="NAME,...", multiple=True, help="Run only these scenarios: a part of the gate.")
 @click.option(
     "--without", metavar="NAME,...", multiple=True, help="Leave these scenarios out, and say so in the verdict."
@@ -200,7 +148,12 @@ def _run_options(command: Command) -> Command:
     help="Judge each scenario before the next; stop after the first not PASS.",
 )
 def gate(
-    only: tuple[str, ...], without: tuple[str, ...], fail_fast: bool, allure: Path | None, **common: Unpack[Common]
+    only: tuple[str, ...],
+    without: tuple[str, ...],
+    fail_fast: bool,
+    known: KnownFile | None,
+    output: Output,
+    **common: Unpack[Common],
 ) -> Exit:
     """Judge a Kafka release by every scenario of the gate.
 
@@ -214,11 +167,9 @@ def gate(
     """
     if only and without:
         raise click.UsageError("--only and --without exclude each other: leave the name out of --only")
-    names = _names(only, "--only")
-    return _gate(
-        _options(common, only=names, without=_names(without, "--without"), fail_fast=fail_fast, leave_out=not names),
-        allure,
-    )
+    names, left_out = _names(only, "--only"), _names(without, "--without")
+    options = _options(common, only=names, without=left_out, fail_fast=fail_fast, leave_out=not names, known=known)
+    return _gate(options, output)
 
 
 def _names(given: tuple[str, ...], option: str) -> tuple[str, ...]:
@@ -229,19 +180,21 @@ def _names(given: tuple[str, ...], option: str) -> tuple[str, ...]:
 
 
 @commands.command()
-@_with_plugins
+@with_plugins
 @click.argument("scenario", required=False)
 @click.option("--tag", metavar="TAG", multiple=True, help="Run all scenarios with this tag, such as nightly.")
 @click.option("--without", metavar="NAME,...", multiple=True, help="With --tag: leave these scenarios out.")
 @click.option("--issue", metavar="KAFKA-N", help="With SCENARIO `regression`: the known bug.")
-@_with_allure
+@with_known
+@with_output
 @_run_options
 def run(
     scenario: str | None,
     tag: tuple[str, ...],
     without: tuple[str, ...],
     issue: str | None,
-    allure: Path | None,
+    known: KnownFile | None,
+    output: Output,
     **common: Unpack[Common],
 ) -> Exit:
     """Run one scenario, or all with a tag. SCENARIO is the name of one, built-in or of a plugin, or a .toml file.
@@ -256,30 +209,30 @@ def run(
         raise click.UsageError("--without needs --tag")
     if (scenario == REGRESSION) != (issue is not None):
         raise click.UsageError("`regression` and --issue KAFKA-N go together")
+    if issue is not None and known is not None:
+        raise click.UsageError("`regression` and --known exclude each other: releases with the bug must FAIL")
     if issue is not None and not tag:
-        return _regression(issue, common, allure)
+        return _regression(issue, common, output)
     if scenario is None and not tag:
         raise click.UsageError("Missing argument 'SCENARIO', or --tag TAG")
     if scenario is not None and tag:
         raise click.UsageError(f"{scenario!r} and --tag exclude each other")
     if scenario is None:
         left_out = _names(without, "--without")
-        return _gate(
-            _options(common, tags=tuple(dict.fromkeys(tag)), without=left_out, leave_out=not os.environ.get("CI")),
-            allure,
-        )
+        tags, leave_out = tuple(dict.fromkeys(tag)), not os.environ.get("CI")
+        return _gate(_options(common, tags=tags, without=left_out, leave_out=leave_out, known=known), output)
     if scenario.endswith(".toml"):
-        return _gate(_options(common, scenarios=(Path(scenario),)), allure)
-    return _gate(_options(common, only=(scenario,)), allure)
+        return _gate(_options(common, scenarios=(Path(scenario),), known=known), output)
+    return _gate(_options(common, only=(scenario,), known=known), output)
 
 
 @commands.command()
-@_with_plugins
-@_with_allure
+@with_plugins
+@with_output
 @_run_options
 @click.option("--only", metavar="NAME,...", multiple=True, help="Play only these events, by name or scenario.")
 @click.option("--tag", metavar="TAG", multiple=True, help="Play only events with this tag, such as quick.")
-def contracts(only: tuple[str, ...], tag: tuple[str, ...], allure: Path | None, **common: Unpack[Common]) -> Exit:
+def contracts(only: tuple[str, ...], tag: tuple[str, ...], output: Output, **common: Unpack[Common]) -> Exit:
     """Play each configuration at each event, and print what each kept or lost: the matrix of contracts.
 
     Exit 0 only if every scenario is PASS and every configuration has exactly the promised result. What this machine
@@ -289,25 +242,30 @@ def contracts(only: tuple[str, ...], tag: tuple[str, ...], allure: Path | None, 
 
     names = matrix.chosen(_names(only, "--only"), tag)
     options = _options(common, only=names, leave_out=not os.environ.get("CI"))
-    with reports.progress() as progress:
+    with output.progress() as progress:
         result, cells = matrix.play(options, progress)
-    reports.publish(result.out, allure)
-    page = reports.write_matrix(result.out)
-    reports.show_matrix([result.out])
-    click.echo(f"with reasons and sources: {page}, {result.out / reports.MARKDOWN}")
-    return matrix.exit_of(result, cells)
+    page, code = reports.write_matrix(result.out), matrix.exit_of(result, cells)
+    output.publish(result.out, plain(reports.read_matrix([result.out])), code)
+    if not (output.as_json or output.quiet):
+        reports.show_matrix([result.out])
+        click.echo(f"with reasons and sources: {page}, {result.out / reports.MARKDOWN}")
+    return code
 
 
 @commands.command("matrix")
 @click.argument("played", metavar="CONTRACTS.JSON...", type=PATH, nargs=-1, required=True)
-def matrix_(played: tuple[Path, ...]) -> Exit:
+@JSON
+def matrix_(played: tuple[Path, ...], as_json: bool) -> Exit:
     """Show one or more played matrices as one. Events of a later file replace those of an earlier one."""
-    reports.show_matrix(played)
+    if as_json:
+        Output().answer(plain(reports.read_matrix(played)))
+    else:
+        reports.show_matrix(played)
     return Exit.PASS
 
 
 @commands.command("docs")
-@_with_plugins
+@with_plugins
 @click.argument("played", metavar="[CONTRACTS.JSON...]", type=PATH, nargs=-1)
 def docs_(played: tuple[Path, ...]) -> Exit:
     """Write the generated catalogues of a source checkout: faults, scenarios, the matrix of contracts, and FORMAT.md.
@@ -351,17 +309,16 @@ def _options(common: Common, **chosen: Unpack[Chosen]) -> GateOptions:
     return options
 
 
-def _gate(options: GateOptions, allure: Path | None) -> Exit:
+def _gate(options: GateOptions, output: Output) -> Exit:
     from harness.commands.gate import gate as run_gate  # clients of Kafka, which `--help` and `verify` do not need
 
-    with reports.progress() as progress:
+    with output.progress() as progress:
         result: GateResult = run_gate(options, progress)
-    reports.publish(result.out, allure)
+    output.publish(result.out)
     return result.exit
 
 
-def _regression(issue: str, common: Common, allure: Path | None) -> Exit:
-    """allure: gets a folder for each release, because the same scenario on two releases is no second try."""
+def _regression(issue: str, common: Common, output: Output) -> Exit:
     from harness.commands import regression  # see _gate
 
     if common["keep"]:
@@ -369,74 +326,88 @@ def _regression(issue: str, common: Common, allure: Path | None) -> Exit:
             "--keep leaves one cluster running, and `regression` starts several; run the scenario by its name"
         )
     options = _options(common, only=(regression.scenario_of(issue).name,))
-    with reports.progress() as progress:
+    with output.progress() as progress:
         outcome = regression.play(issue, options, progress)
     for one in outcome.played:
-        reports.publish(outcome.out / one.out, None if allure is None else allure / one.out)
-    for one in outcome.played:
+        reports.publish(outcome.out / one.out, quiet=output.quiet, silent=output.as_json)
+        output.write_allure(outcome.out / one.out, one.out)
+    if output.as_json:
+        output.answer(outcome.document)
+    for one in () if output.as_json else outcome.played:
         click.echo(f"{issue}: {one.line}")
     return outcome.exit
 
 
 @commands.command()
-@_with_plugins
-@_with_allure
+@with_plugins
 @click.argument("evidence", metavar="BUNDLE|OUT", type=PATH)
 @click.option("--master", metavar="URL", help="Spark cluster, as spark://host:7077. Default: this machine.")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print the verdict as JSON, and nothing else, to standard output."
-)
-def verify(evidence: Path, master: str | None, as_json: bool, allure: Path | None) -> Exit:
+@with_known
+@with_output
+def verify(evidence: Path, master: str | None, known: KnownFile | None, output: Output) -> Exit:
     """Judge an evidence bundle, or all of an --out folder, again. No broker is needed.
 
     Writes verdict.json into each bundle, and gate.json, junit.xml and report/index.html beside them.
     """
-    with reports.progress() as progress:
-        judged = verify_command.judge_again(evidence, master, progress)
+    with output.progress() as progress:
+        judged = verify_command.judge_again(evidence, master, progress, known)
     without = judged.each.without_verdict
     for sentence in without.values():
         click.echo(f"not judged: {sentence}", err=True)
-    if as_json:
-        click.echo(json.dumps(judged.as_dict(), indent=1))
-    else:
-        reports.show(judged.summary, evidence, without)
-        reports.write_junit(judged.summary, evidence, without)
-        reports.show_page(evidence, judged.summary, without)
-    reports.show_allure(evidence, allure, judged.summary, without, quiet=as_json)
+    output.publish_judged(judged.summary, evidence, without, judged.exit, judged.as_dict())
     return judged.exit
 
 
 @commands.command()
-@_with_plugins
-@_with_allure
+@with_plugins
 @click.argument("evidence", metavar="BUNDLE|OUT", type=PATH)
 @click.option("--out", type=PATH, metavar="DIR", help="Folder of the page. Default: report/ in BUNDLE or OUT.")
-def report(evidence: Path, out: Path | None, allure: Path | None) -> Exit:
+@with_known
+@with_allure
+@click.option("--vote", is_flag=True, help="Print two lines for a vote on the release instead, and write no page.")
+@JSON
+def report(
+    evidence: Path, out: Path | None, known: KnownFile | None, allure: Path | None, vote: bool, as_json: bool
+) -> Exit:
     """Write the review page of evidence that was judged: index.html, which opens from disk.
 
     It has the verdict, findings, doubts, what was not tested, and the timeline of each scenario. Beside it are the
-    timelines for Perfetto, and the matrix of contracts if OUT has one.
+    timelines as pictures and for Perfetto, and the matrix of contracts if OUT has one. Known findings are those of
+    --known alone; those that an earlier command was given do not count.
     """
-    click.echo(f"wrote {reports.write_page(evidence, out, pictures=True)}")
-    reports.show_allure(evidence, allure)
+    if vote and out is not None:
+        raise click.UsageError("--vote writes no page, so it has no --out")
+    if vote:
+        lines = reports.vote(evidence, known)
+        click.echo(json.dumps({"vote": lines}, indent=1) if as_json else "\n".join(lines))
+        return Exit.PASS
+    page = reports.write_page(evidence, out, known=known, pictures=True)
+    click.echo(json.dumps({"page": str(page)}, indent=1) if as_json else f"wrote {page}")
+    reports.show_allure(evidence, allure, quiet=as_json)
     return Exit.PASS
 
 
+commands.add_command(open_report.open_)
+commands.add_command(completion.completion_)
+
+
 @commands.command("list")
-@_with_plugins
+@with_plugins
 @click.argument("what", type=click.Choice([*listing.LISTS]))
 @click.option("--maven-repo", metavar="URL", help="Repository of the releases. Default: Maven Central.")
-def list_(what: str, maven_repo: str | None) -> Exit:
+@JSON
+def list_(what: str, maven_repo: str | None, as_json: bool) -> Exit:
     """List scenarios, faults, checks, excuses, doubts or releases, and which of them this machine can do."""
-    reports.table(*listing.LISTS[what](maven_repo))
+    print_table(*listing.LISTS[what](maven_repo), as_json=as_json)
     return Exit.PASS
 
 
 @commands.command("doctor")
-def doctor_() -> Exit:
+@JSON
+def doctor_(as_json: bool) -> Exit:
     """Show what this machine lacks for a gate, and how to fix it."""
     findings = doctor.examine()
-    reports.table(("", "what", "found", "how to fix"), [one.row() for one in findings])
+    print_table(("", "what", "found", "how to fix"), [one.row() for one in findings], as_json=as_json)
     return Exit.PASS if all(one.ok for one in findings) else Exit.USAGE
 
 
@@ -447,7 +418,7 @@ def doctor_() -> Exit:
 @click.option(
     "--command-config", type=PATH, metavar="FILE", help="With --bootstrap: client settings, as for Kafka's tools."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON, and nothing else, to standard output.")
+@JSON
 @click.pass_context
 def contract(ctx: click.Context, /, as_json: bool, **given: Unpack[Given]) -> Exit:
     """Show what a configuration promises: which records may be lost, when, why, and which setting prevents that.
@@ -488,6 +459,8 @@ def clean(run_id: str | None) -> Exit:
 
 def run_command(arguments: list[str]) -> Exit:
     """Runs the command with these arguments. It may raise anything; BadInput on wrong usage."""
+    if (answered := completion.asked(commands)) is not None:
+        return answered
     try:
         # Not click's own main(): it ends in 1 on every broken pipe, even that of a socket, and without a message.
         with commands.make_context("durability", [*arguments] or ["--help"]) as context:

@@ -28,6 +28,7 @@ from harness.commands.scenario_selection import (
 from harness.commands.tries import Tries, drive_all, result_of
 from harness.commands.verify import check_judge, judge_each
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
+from harness.evidence.known import with_known
 from harness.evidence.layout import RELEASE_JARS
 from harness.kafka.release.digests import files_of
 from harness.kafka.release.release import Release
@@ -76,6 +77,7 @@ def gate(options: GateOptions, progress: Progress, *, negative_control: bool = F
 
     results = _drive_and_judge(tasks, prepared.releases, options, progress, summary)
     summary = replace(summary, results=tuple(results), took_s=round(time.monotonic() - began_s, 1))
+    summary = with_known(summary, out, options.known)
     write_gate(out, summary)
     return GateResult(out=out, summary=summary)
 
@@ -147,8 +149,10 @@ def _drive_and_judge(
     for batch in [[task] for task in tasks] if options.fail_fast else [tasks]:
         pool = ClusterPool(releases, progress, limits=options.limits, keep=options.keep)
         results += _judge(drive_all(batch, pool, progress, options.tries_max), progress)
-        write_gate(tasks[0].out.parent, replace(summary, results=tuple(results)))
-        if options.fail_fast and results[-1].status is not Status.PASS:
+        out, so_far = tasks[0].out.parent, replace(summary, results=tuple(results))
+        write_gate(out, so_far)
+        after = with_known(so_far, out, options.known).status_after(results[-1])
+        if options.fail_fast and after is not Status.PASS:
             break
     return results
 

@@ -9,6 +9,7 @@ from typing import Final
 from harness.evidence.gate import GateSummary
 from harness.model.backend import AUTO
 from harness.model.exits import Exit
+from harness.model.known_findings import KnownFile
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.user_storage import UserStorage
 
@@ -32,6 +33,7 @@ class GateOptions:
     scenarios: files of the user, run in place of the gate. tags: built-in scenarios with these, likewise.
     without: names that are left out on purpose; the verdict names them.
     tries_max: the most runs of one scenario, while its last run is in doubt.
+    known: findings that are accepted; they change the word and the exit code of the gate, and no verdict.
     leave_out: scenarios that this machine cannot play are named as not run; without it they are refused.
     """
 
@@ -51,6 +53,7 @@ class GateOptions:
     fail_fast: bool = False
     keep: bool = False
     tries_max: int = TRIES_MAX
+    known: KnownFile | None = None
 
     @property
     def named(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,6 +60,11 @@ class Outcome:
     issue: str
     out: Path
     played: tuple[Played, ...]
+
+    @property
+    def document(self) -> dict[str, object]:
+        """The runs as plain JSON types."""
+        return document_of(self.issue, self.played)
 
     @property
     def exit(self) -> Exit:
@@ -129,6 +134,10 @@ def _played(result: GateResult, known: Regression, *, bad: bool) -> Played:
     )
 
 
+def document_of(issue: str, played: Sequence[Played]) -> dict[str, object]:
+    """The content of regression.json."""
+    return {"issue": issue, "releases": [asdict(one) | {"exit": int(one.exit)} for one in played]}
+
+
 def _write(out: Path, issue: str, played: list[Played]) -> None:
-    rows: list[dict[str, object]] = [asdict(one) | {"exit": int(one.exit)} for one in played]
-    write_json(out / SUMMARY, {"issue": issue, "releases": rows})
+    write_json(out / SUMMARY, document_of(issue, played))

@@ -6,6 +6,7 @@ a file. Only a signal ends all of them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +17,7 @@ from harness.commands.verify import BatchVerdicts
 from harness.evidence.gate import AGAIN, ScenarioResult, decided, is_bundle, try_of
 from harness.model.errors import HarnessError
 from harness.run.cluster_pool import ClusterPool
-from harness.run.progress import Progress
+from harness.run.progress import Progress, detail_of
 from harness.run.scenario_run import Driven, Task, drive
 
 
@@ -35,12 +36,19 @@ class Tries:
 
 def drive_all(tasks: Sequence[Task], pool: ClusterPool, progress: Progress, tries_max: int = TRIES_MAX) -> list[Tries]:
     """Drives every task. The result is evidence, and nothing is judged."""
-    driven = []
+    driven, began_s = [], time.monotonic()
     with pool:
         for number, task in enumerate(tasks, 1):
-            progress.line(f"[{number}/{len(tasks)}] {task.scenario.name}: {task.scenario.title}")
+            left = _left(len(tasks), number - 1, time.monotonic() - began_s)
+            progress.line(f"[{number}/{len(tasks)}] {task.scenario.name}: {task.scenario.title}{left}")
             driven.append(drive_task(task, pool, progress, tries_max))
     return driven
+
+
+def _left(scenarios: int, done: int, took_s: float) -> str:
+    """How long the rest will take to play, if each scenario takes as long as those before; "" if that is unknown."""
+    minutes = took_s / done * (scenarios - done) / 60 if done else 0.0
+    return f" (about {minutes:,.0f} min left)" if minutes >= 1 else ""
 
 
 def drive_task(task: Task, pool: ClusterPool, progress: Progress, tries_max: int = TRIES_MAX) -> Tries:
@@ -54,7 +62,7 @@ def drive_task(task: Task, pool: ClusterPool, progress: Progress, tries_max: int
         while not driven or (len(driven) < tries_max and _again(task, driven[-1])):
             folder = task.out.with_name(f"{task.out.name}{AGAIN}") if driven else task.out
             cluster = pool.take(task.scenario, task.backend)
-            driven.append(drive(replace(task, out=folder), cluster, progress))
+            driven.append(drive(replace(task, out=folder), cluster, detail_of(progress)))
             for doubt in driven[-1].doubts:
                 progress.line(f"    doubt ({doubt.origin}): {doubt.name}: {doubt.text}")
             pool.give_back(task.scenario, healthy=driven[-1].healthy)

@@ -24,11 +24,13 @@ from harness.evidence.gate import (
     summary_of,
     write_gate,
 )
+from harness.evidence.known import with_known
 from harness.evidence.manifest import MANIFEST
 from harness.kafka.release.cache import default_cache
 from harness.kafka.release.java import spark_java_home
 from harness.model.errors import BadEvidence, BadInput, HarnessError
 from harness.model.exits import Exit, worst
+from harness.model.known_findings import KnownFile
 from harness.model.schemas import REQUIRED_DOCUMENTS, TABLES
 from harness.model.verdict import Status, Verdict, overall
 from harness.run.progress import Progress
@@ -76,7 +78,9 @@ class Judged:
         """The verdict on the one bundle; else that on each and on all, which is no PASS while a bundle has none."""
         verdicts = {bundle.name: plain(verdict) for bundle, verdict in self.each.verdicts.items()}
         if self.single:
-            return next(iter(verdicts.values()))
+            known = self.summary.known
+            of_known = {} if known is None else {"word": self.summary.word, "known": plain(known)}
+            return {**next(iter(verdicts.values())), **of_known}
         without = self.each.without_verdict
         whole = overall([self.summary.status, *(Status.INCONCLUSIVE for _ in without)])
         return {
@@ -88,15 +92,15 @@ class Judged:
         }
 
 
-def judge_again(evidence: Path, master: str | None, progress: Progress) -> Judged:
-    """Judges a bundle, or every bundle of an --out folder.
+def judge_again(evidence: Path, master: str | None, progress: Progress, known: KnownFile | None = None) -> Judged:
+    """Judges a bundle, or every bundle of an --out folder. known: findings that are accepted; None = none are.
 
     An error about the one bundle that is given is raised; one about a bundle of a folder is part of the answer.
     """
     if is_bundle(evidence):
         (verdict,) = judge_bundles([_open(evidence)], master, progress)
         each = BatchVerdicts(verdicts={evidence: verdict})
-        return Judged(summary=_summary(evidence, each), each=each, single=True)
+        return Judged(summary=_summary(evidence, each, known), each=each, single=True)
     found = bundles_in(evidence)
     links = [path for path in found if path.is_symlink()]
     bundles, refused = _opened([path for path in found if path not in links])
@@ -106,7 +110,7 @@ def judge_again(evidence: Path, master: str | None, progress: Progress) -> Judge
         raise BadEvidence(next(iter(refused.values())))
     each = judge_batch(bundles, master, progress)
     each = replace(each, refused={**refused, **each.refused})
-    return Judged(summary=_summary(evidence, each), each=each)
+    return Judged(summary=_summary(evidence, each, known), each=each)
 
 
 def judge_each(paths: Sequence[Path], progress: Progress) -> BatchVerdicts:
@@ -223,14 +227,14 @@ def use_fitting_java() -> None:
     os.environ["JAVA_HOME"] = str(spark_java_home(default_cache()))
 
 
-def _summary(evidence: Path, each: BatchVerdicts) -> GateSummary:
+def _summary(evidence: Path, each: BatchVerdicts, known: KnownFile | None) -> GateSummary:
     """The summary of what was judged. gate.json keeps the earlier result of a bundle that cannot be read any more."""
     judged = {path.name: verdict for path, verdict in each.verdicts.items()}
-    if not (evidence / GATE).is_file():
-        return summary_of(judged)
-    whole = rejudged(read_gate(evidence), judged)
-    write_gate(evidence, whole)
     without = each.without_verdict
+    if not (evidence / GATE).is_file():
+        return with_known(summary_of(judged), evidence, known, without)
+    whole = with_known(rejudged(read_gate(evidence), judged), evidence, known, without)
+    write_gate(evidence, whole)
     # An earlier FAIL stands. An earlier PASS proves nothing any more.
     kept = [r for r in whole.results if r.bundle not in without or r.status is Status.FAIL]
     return structs.replace(whole, results=tuple(kept))

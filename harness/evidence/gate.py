@@ -17,9 +17,12 @@ from harness.model.documents.record import Record, meaning
 from harness.model.doubt_names import DoubtOrigin
 from harness.model.errors import BadEvidence
 from harness.model.exits import Exit, worst
+from harness.model.known_findings import KnownFinding
 from harness.model.verdict import Status, Verdict, exit_of, overall
 
 GATE: Final = "gate.json"
+
+PASS_WITH_KNOWN: Final = "PASS WITH KNOWN FINDINGS"  # the word of a gate, and no status
 
 AGAIN: Final = "-again"  # ends the folder of the second try of a scenario
 
@@ -95,9 +98,40 @@ def decided(name: str, tries: Sequence[Try]) -> ScenarioResult:
     )
 
 
+class KnownMatch(Record, frozen=True, kw_only=True):
+    """Findings of one try that an entry covers."""
+
+    entry: Annotated[KnownFinding, meaning("the entry")]
+    bundle: Annotated[str, meaning("the folder of the try, in OUT")]
+    records: Annotated[int, meaning("the sum of the counts of these findings")]
+    findings: Annotated[int, meaning("how many findings they are")]
+
+
+class KnownUnused(Record, frozen=True, kw_only=True):
+    """An entry that covers nothing, or not everything that it names."""
+
+    entry: Annotated[KnownFinding, meaning("the entry")]
+    why: Annotated[str, meaning("why, in one sentence")]
+
+
+class KnownApplied(Record, frozen=True, kw_only=True):
+    """A file of known findings, and what it covers in a gate."""
+
+    file: Annotated[str, meaning("the file as it was given; `shipped` is that of the harness")]
+    sha256: Annotated[str, meaning("of the file")]
+    day: Annotated[str, meaning("the day on which it was applied, in UTC")]
+    matched: Annotated[tuple[KnownMatch, ...], meaning("the findings that entries cover")]
+    unused: Annotated[tuple[KnownUnused, ...], meaning("the entries that cover nothing, or not everything")]
+    results: Annotated[
+        Mapping[str, Status],
+        meaning("the status of each FAIL without its findings, by scenario, where all of them are known ones"),
+    ]
+
+
 class GateSummary(Record, frozen=True, kw_only=True):
     """Which scenarios a gate requires, and the results of those that ran."""
 
+    if_said: ClassVar[Collection[str]] = ("known",)
     required: Annotated[tuple[str, ...], meaning("the scenarios of a whole gate, in order")]
     results: Annotated[tuple[ScenarioResult, ...], meaning("results of the scenarios that ran")] = field(
         name="scenarios"
@@ -120,6 +154,9 @@ class GateSummary(Record, frozen=True, kw_only=True):
     )
     backends: Annotated[tuple[str, ...], meaning("on which it ran")] = ()
     took_s: Annotated[float | None, meaning("how long it took, judging included")] = None
+    known: Annotated[
+        KnownApplied | None, meaning("the known findings that were given (--known); they change no verdict")
+    ] = None
 
     @property
     def ran(self) -> tuple[str, ...]:
@@ -129,7 +166,8 @@ class GateSummary(Record, frozen=True, kw_only=True):
     @property
     def missing(self) -> tuple[str, ...]:
         """Names that a whole gate runs and that have no verdict here, for whatever reason."""
-        return tuple(name for name in self.required if name not in self.ran)
+        ran = set(self.ran)
+        return tuple(name for name in self.required if name not in ran)
 
     @property
     def lacking(self) -> tuple[str, ...]:
@@ -141,16 +179,34 @@ class GateSummary(Record, frozen=True, kw_only=True):
     @property
     def status(self) -> Status:
         """The worst result. A scenario without a verdict proved nothing."""
-        without = [r.name for r in self.results if r.status is None] + list(self.lacking)
-        return overall(
-            [*(r.status for r in self.results if r.status is not None), *(Status.INCONCLUSIVE for _ in without)]
-        )
+        return self._overall([r.status for r in self.results])
+
+    def _overall(self, results: Sequence[Status | None]) -> Status:
+        without = [None for status in results if status is None] + [None for _ in self.lacking]
+        return overall([*(status for status in results if status is not None), *(Status.INCONCLUSIVE for _ in without)])
+
+    def status_after(self, result: ScenarioResult) -> Status | None:
+        """The status of a result without its known findings; only a FAIL may have another one."""
+        if self.known is None or result.status is not Status.FAIL:
+            return result.status
+        return self.known.results.get(result.name, result.status)
+
+    @property
+    def outcome(self) -> Status:
+        """The status without known findings. Where none were given, it is the status."""
+        return self._overall([self.status_after(r) for r in self.results])
+
+    @property
+    def word(self) -> str:
+        """The word of the gate: its outcome, which names known findings where they were met."""
+        known_only = self.outcome is Status.PASS and self.status is not Status.PASS
+        return PASS_WITH_KNOWN if known_only else self.outcome.value
 
     @property
     def exit(self) -> Exit:
-        """The exit code: that of the status, and HARNESS where the harness failed and nothing else is worse."""
+        """The exit code: that of the outcome, and HARNESS where the harness failed and nothing else is worse."""
         failed = [Exit.HARNESS for r in self.results if r.status is None]
-        return worst([exit_of(self.status), *failed])
+        return worst([exit_of(self.outcome), *failed])
 
     @property
     def subset(self) -> str | None:
@@ -164,19 +220,29 @@ class GateSummary(Record, frozen=True, kw_only=True):
         reasons = {"left out with --without": self.left_out, "not applicable to this release": self.not_applicable}
         named = {why: [n for n in names if n in self.missing] for why, names in reasons.items()}
         without = "; ".join(f"{', '.join(names)} ({why})" for why, names in named.items() if names)
-        count = f"{self.status.name} of {len(known)} of {len(self.required)} scenarios"
+        count = f"{self.word} of {len(known)} of {len(self.required)} scenarios"
         return f"{count}, without {without}" if without else count
 
     @property
     def document(self) -> GateDocument:
         """The summary as gate.json has it."""
-        return GateDocument(**asdict(self), verdict=self.status, subset=self.subset, ran=self.ran, missing=self.missing)
+        return GateDocument(
+            **asdict(self),
+            verdict=self.status,
+            word=self.word,
+            subset=self.subset,
+            ran=self.ran,
+            missing=self.missing,
+        )
 
 
 class GateDocument(GateSummary, frozen=True, kw_only=True):
     """The whole document: the summary, and what follows from it."""
 
     verdict: Annotated[Status, meaning("the worst result; a scenario without a verdict proved nothing")]
+    word: Annotated[
+        str, meaning("the word of the gate, which decides the exit code: `verdict` without what `known` covers")
+    ]
     subset: Annotated[
         str | None,
         meaning('`"PASS of 3 of 14 scenarios"`, or null if every required one has a verdict'),

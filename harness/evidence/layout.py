@@ -16,6 +16,7 @@ from harness.model.schemas import OPTIONAL_DOCUMENTS, REQUIRED_DOCUMENTS, TABLES
 LOGS: Final = "logs"
 _JUNIT: Final = "junit.xml"  # `verify` of one bundle writes it next to the verdict
 RELEASE_JARS: Final = "release-jars.sha512"  # in OUT: the jars of the tested release, as sha512sum lists them
+PAGE: Final = "index.html"  # in REPORT: the review page
 REPORT: Final = "report"  # the folder of the review page of one bundle
 _FILES: Final = (*REQUIRED_DOCUMENTS, *OPTIONAL_DOCUMENTS, VERDICT, FINDINGS, _JUNIT)
 _FOLDERS: Final = (*TABLES, LOGS, REPORT)

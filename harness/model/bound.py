@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from math import comb
+from math import comb, exp, fsum, lgamma, log, log1p
 from typing import Final
 
 CONFIDENCE: Final = 0.95
+_EXACT_MAX: Final = 1_000  # above it, the number of combinations may not fit into a float
 
 
 def loss_bound(losses: int, episodes: int, confidence: float = CONFIDENCE) -> float:
@@ -27,4 +28,12 @@ def loss_bound(losses: int, episodes: int, confidence: float = CONFIDENCE) -> fl
 
 
 def _at_most(losses: int, episodes: int, chance: float) -> float:
+    if episodes > _EXACT_MAX:
+        return fsum(exp(_logarithm(k, episodes, chance)) for k in range(losses + 1))
     return sum(comb(episodes, k) * chance**k * (1 - chance) ** (episodes - k) for k in range(losses + 1))
+
+
+def _logarithm(k: int, episodes: int, chance: float) -> float:
+    """The logarithm of one term of the sum: the numbers of combinations are too large for a float."""
+    combinations = lgamma(episodes + 1) - lgamma(k + 1) - lgamma(episodes - k + 1)
+    return combinations + k * log(chance) + (episodes - k) * log1p(-chance)

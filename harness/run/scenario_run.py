@@ -52,6 +52,7 @@ from harness.run import broker_state, coordinators, load_floors, recovery, share
 from harness.run.admin_probe import AdminProbe
 from harness.run.coordinator_states import CoordinatorStates
 from harness.run.fault_windows import targets_of, windows_of
+from harness.run.live_figures import LiveFigures
 from harness.run.offset_lookups import AnswerWaits, look_up, look_up_again, look_up_epochs
 from harness.run.position_sampler import PositionSampler
 from harness.run.refusals import with_refusals
@@ -301,7 +302,8 @@ def _play(
 ) -> None:
     load.start()
     try:
-        _under_load(record, admin, load, tier, coordinator_states, say)
+        with LiveFigures(say, load.meters.total_acked, lambda: record.steps, record.task.records) as figures:
+            _under_load(record, admin, load, tier, coordinator_states, figures)
     finally:
         say("stopping the load")
         load.stop_producers()

@@ -17,6 +17,7 @@ from msgspec.structs import replace as changed
 
 from harness.evidence.documents import read_json
 from harness.evidence.gate import ScenarioResult, Try, decided, try_of
+from harness.evidence.layout import PAGE, REPORT
 from harness.evidence.manifest import MANIFEST, read_manifest
 from harness.evidence.verdicts import read_verdict
 from harness.model.doubt_names import DoubtOrigin
@@ -27,7 +28,6 @@ from reports.allure.attachments import Attached, attached
 from reports.allure.description import description
 from reports.allure.steps import Ran, steps_with
 from reports.junit import doubt_text, headline, story
-from reports.review import PAGE
 from reports.review.content import anchor_of, incidents, marks_of, sections
 from reports.review.coverage import NO_FAULT
 from reports.review.loaded import Loaded
@@ -65,6 +65,7 @@ class Case:
     message: str = ""
     trace: str = ""
     flaky: bool = False
+    known: bool = False
     html: str = ""
     start_ms: int | None = None
     stop_ms: int | None = None
@@ -127,7 +128,8 @@ def _case_of_try(loaded: Loaded, result: ScenarioResult, tries: Sequence[Try], a
     except BadEvidence as refusal:
         reason = one.error or str(refusal)
         case = replace(_without_run(loaded, result.name, reason, BROKEN), uuid=_uuid(loaded, folder))
-    return replace(case, flaky=flaky, parameters=tuple((clean(n), clean(v)) for n, v in parameters))
+    known = loaded.summary.known is not None and any(m.bundle == one.bundle for m in loaded.summary.known.matched)
+    return replace(case, flaky=flaky, known=known, parameters=tuple((clean(n), clean(v)) for n, v in parameters))
 
 
 def _alone(loaded: Loaded, folder: Path, verdict: Verdict) -> Loaded:
@@ -249,7 +251,7 @@ def _parameters(loaded: Loaded) -> Iterator[tuple[str, str]]:
 
 def _page_link(loaded: Loaded, scenario: str) -> Iterator[tuple[str, str, str]]:
     """The review page in the evidence, at the scenario, if the page was written."""
-    page = loaded.evidence / "report" / PAGE
+    page = loaded.evidence / REPORT / PAGE
     number = next((i for i, one in enumerate(sections(loaded)) if one.name == scenario), 0)
     if page.is_file():
         yield "link", "review page", f"{page.resolve().as_uri()}#{anchor_of(number, scenario)}"

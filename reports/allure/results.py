@@ -38,7 +38,9 @@ def fill(result: TestResult, case: Case, sink: Sink) -> None:
     result.status, result.stage = case.status, "finished"
     result.statusDetails = None
     if case.message or case.flaky:
-        result.statusDetails = StatusDetails(message=case.message, trace=case.trace or None, flaky=case.flaky or None)
+        result.statusDetails = StatusDetails(
+            message=case.message, trace=case.trace or None, flaky=case.flaky or None, known=case.known or None
+        )
     result.description, result.descriptionHtml = None, case.html
     result.start, result.stop = case.start_ms, case.stop_ms
     result.labels = [Label(name=name, value=value) for name, value in case.labels]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 from harness.evidence.gate import GateSummary
-from harness.evidence.layout import REPORT
+from harness.evidence.layout import PAGE, REPORT
 from harness.model.errors import BadInput
+from harness.model.known_findings import KnownFile
 from reports import matrix
 from reports.incidents.page import remove_others, write_pages
 from reports.review.loaded import load
@@ -18,8 +18,6 @@ from reports.review.picture import svg_of
 from reports.review.trace import TRACE, trace_of, write_trace
 from reports.terminal import clean
 
-PAGE: Final = matrix.REVIEW_PAGE
-
 
 def write_page(
     evidence: Path,
@@ -27,6 +25,7 @@ def write_page(
     *,
     summary: GateSummary | None = None,
     without: Mapping[str, str] | None = None,
+    known: KnownFile | None = None,
     pictures: bool = False,
 ) -> Path:
     """Writes the page of a bundle or an --out folder, whole or not at all, and returns its path.
@@ -34,12 +33,12 @@ def write_page(
     Beside it are pages of incidents, the matrix of contracts if one was written, and the timeline of each scenario for
     Perfetto, in a folder of its name.
 
-    out: the folder for it; None = `report` in the evidence. summary, without: of a judgement that has just ended, see
-    `load`. pictures: each timeline as an SVG, too, which takes half a second of CPU. Raises BadInput if the evidence is
-    no bundle or gate, or the page cannot be written there.
+    out: the folder for it; None = `report` in the evidence. summary, without, known: see `load`. pictures: each
+    timeline as an SVG, too, which takes half a second of CPU. Raises BadInput if the evidence is no bundle or gate, or
+    the page cannot be written there.
     """
     folder = evidence / REPORT if out is None else out
-    loaded = load(evidence, summary, without)
+    loaded = load(evidence, summary, without, known)
     charts = charts_of(loaded, folder, pictures=pictures)
     contracts = matrix.page_beside_review(evidence)
     page = page_of(loaded, folder, charts, contracts=matrix.PAGE if contracts else "")

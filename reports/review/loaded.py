@@ -9,10 +9,12 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from harness.evidence.gate import GATE, GateSummary, bundles_in, is_bundle, read_gate, rejudged
+from harness.evidence.known import with_known
 from harness.evidence.manifest import MANIFEST, read_manifest
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadEvidence
+from harness.model.known_findings import KnownFile
 from harness.model.verdict import Verdict
 
 
@@ -37,11 +39,18 @@ class Loaded:
         return self.evidence if self.single else self.evidence / name
 
 
-def load(evidence: Path, summary: GateSummary | None = None, without: Mapping[str, str] | None = None) -> Loaded:
+def load(
+    evidence: Path,
+    summary: GateSummary | None = None,
+    without: Mapping[str, str] | None = None,
+    known: KnownFile | None = None,
+) -> Loaded:
     """Reads a bundle or an --out folder. BadEvidence if it is neither, or its gate.json is damaged.
 
-    summary, without: of a judgement that has just ended, if there was one.
+    summary, without: of a judgement that has just ended, if there was one. known: findings that are accepted, where
+    there was none; those that an earlier gate accepted are not.
     """
+    has_ended = summary is not None
     single = is_bundle(evidence)
     if summary is None and not single and (evidence / GATE).is_file():
         summary = read_gate(evidence)
@@ -55,6 +64,8 @@ def load(evidence: Path, summary: GateSummary | None = None, without: Mapping[st
         except BadEvidence as refusal:
             proves_nothing[name] = str(refusal)
     summary = _summary(verdicts) if summary is None else summary
+    if not has_ended:
+        summary = with_known(summary, evidence, known, proves_nothing)
     named = {name for r in summary.results for name in r.bundles} | proves_nothing.keys()
     chosen = {r.name: verdicts[r.bundle] for r in summary.results if r.bundle in verdicts}
     return Loaded(

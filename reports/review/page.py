@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,10 +13,11 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
-from harness.evidence.gate import backends_and_duration
+from harness.evidence.gate import PASS_WITH_KNOWN, backends_and_duration
 from harness.evidence.layout import RELEASE_JARS
 from harness.model.documents.manifest import DigestOf, NamedRelease
 from harness.model.verdict import Status
+from reports.known import matched_lines, unused_lines
 from reports.policy import policy, script
 from reports.review.content import (
     INCIDENTS_SHOWN,
@@ -35,13 +35,12 @@ from reports.review.coverage import coverage_of
 from reports.review.loaded import Loaded
 from reports.review.timeline import Timeline, packed, timeline_of
 from reports.review.trace import TRACE
-from reports.summary import availability_lines, headline_lines, release_name, score_lines, status_of
+from reports.summary import availability_lines, headline_lines, release_name, replay_command, score_lines, status_of
 from reports.terminal import Line, clean
 
 TIMELINES_MAX: Final = 2_500_000  # characters of all timelines; the library takes 1.1 MB, and a page is below 5 MB
 _TIMELINE_MAX: Final = 250_000
 _TEXT_MAX: Final = 4_000
-_PUBLISHED: Final = "Maven Central"  # the source of a release whose version alone names it
 PICTURE: Final = "timeline.svg"  # in a folder for each scenario, beside the page
 _TEMPLATE: Final = "review.html"
 NOT_RECORDED: Final = "not recorded"
@@ -84,7 +83,7 @@ def page_of(loaded: Loaded, folder: Path, charts: Sequence[Chart], *, contracts:
     return template(_TEMPLATE).render(
         title=f"{word} - durability",
         word=word,
-        look=status.value.lower(),
+        look="known" if word.startswith(PASS_WITH_KNOWN) else status.value.lower(),
         why=why,
         contracts=contracts,
         facts=facts_of(loaded),
@@ -97,6 +96,9 @@ def page_of(loaded: Loaded, folder: Path, charts: Sequence[Chart], *, contracts:
         permitted_count=len(permitted),
         with_page={one.stem for one in with_page(condemning, permitted)},
         doubts=doubts(verdicts),
+        known=summary.known,
+        known_matched=matched_lines(summary),
+        known_unused=unused_lines(summary),
         not_tested=not_tested(loaded),
         coverage=coverage_of(verdicts, loaded.bundles),
         charts=[replace(one, replay=replay(loaded, one.section.name)) for one in charts],
@@ -173,13 +175,7 @@ def _builds(releases: Sequence[NamedRelease]) -> Iterator[tuple[str, str]]:
 def replay(loaded: Loaded, name: str) -> str:
     """The command that plays a scenario of the catalogue again. A negative control has no command of its own."""
     verdict = loaded.verdicts.get(name)
-    release = (verdict.facts.release if verdict else None) or loaded.summary.release
-    seed = loaded.summary.seed if loaded.summary.seed is not None else verdict.facts.seed if verdict else None
-    published = release.version and (release.source or "").startswith(_PUBLISHED)
-    if verdict is None or verdict.facts.negative_control or verdict.facts.plugins or seed is None or not published:
-        return ""
-    backend = f" --backend {loaded.summary.backends[0]}" if len(loaded.summary.backends) == 1 else ""
-    return f"durability run {shlex.quote(name)} --kafka {release.version} --seed {seed}{backend}"
+    return "" if verdict is None else replay_command(loaded.summary, verdict)
 
 
 def charts_of(loaded: Loaded, folder: Path, *, pictures: bool = False) -> list[Chart]:

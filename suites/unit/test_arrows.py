@@ -17,8 +17,8 @@ LAYERS = {
     "suites": {"suites", "fixtures", "reports", "harness"},
 }
 REPORTS_SEE = {"harness.model", "harness.evidence"}
-# The two modules where the harness meets what it shows: one prints and writes pages, one writes the matrix in Markdown.
-SEE_REPORTS = {"harness.commands.cli", "harness.commands.docs"}
+# The modules where the harness meets what it shows: two print and write pages, one writes the matrix in Markdown.
+SEE_REPORTS = {"harness.commands.cli", "harness.commands.docs", "harness.commands.output"}
 
 _BASE = {"model", "evidence", "kafka", "clusters"}
 # Room -> the other rooms that it may import. A new room needs a line here, and so a decision.

@@ -18,6 +18,7 @@ from harness.clusters.disks import loop_devices
 from harness.clusters.nodes import clocks
 from harness.commands import cli
 from harness.commands.options import GateOptions, GateResult
+from harness.commands.output import Output
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.faults.steps.registry import needs
 from harness.model.documents.manifest import NamedRelease
@@ -92,12 +93,13 @@ def test_the_worst_result_counts_and_a_part_of_the_gate_follows_what_ran(
 
 
 def test_the_common_options_are_those_of_each_command_that_plays() -> None:
+    output = {"as_json", "quiet", "summary", "notify", "allure"}
     for command, own in (
-        (cli.gate, {"only", "without", "fail_fast"}),
-        (cli.run, {"scenario", "tag", "without", "issue"}),
+        (cli.gate, {"only", "without", "fail_fast", "known"}),
+        (cli.run, {"scenario", "tag", "without", "issue", "known"}),
         (cli.contracts, {"only", "tag"}),
     ):
-        assert {option.name for option in command.params} == {*cli.Common.__annotations__, "plugins", "allure", *own}
+        assert {option.name for option in command.params} == {*cli.Common.__annotations__, "plugins", *output, *own}
 
 
 def test_a_gate_prints_the_release_first_and_no_control_characters(
@@ -189,7 +191,7 @@ def test_nothing_uncaught_ends_in_1(
         (["contracts", "--allure", "/proc/x"], "--allure /proc/x cannot be written (No such file or directory)"),
         (["verify", "nowhere", "--allure", "FILE/below"], "--allure FILE/below cannot be written (Not a directory)"),
         (["report", "nowhere", "--allure", ""], "'' names no file or folder"),
-        (["gate", "--nope"], "No such option '--nope'; `durability gate --help` says more"),
+        (["gate", "--zzzz"], "No such option '--zzzz'; `durability gate --help` says more"),
         (["gate", "--records", "1e6"], "'1e6' is not a valid whole number"),
         (["gate", "--records", "9" * 400], "is not in the range"),
         (["gate", "--seed", "9" * 400], "is not in the range"),
@@ -259,7 +261,7 @@ def test_a_scenario_that_this_machine_cannot_play_is_refused_by_name_and_missing
     monkeypatch.setattr(choosing, "CAPABILITIES", less)
     started: list[GateOptions] = []
 
-    def undecided(options: GateOptions, allure: Path | None) -> Exit:
+    def undecided(options: GateOptions, output: Output) -> Exit:
         started.append(options)
         return Exit.INCONCLUSIVE
 

@@ -6,6 +6,8 @@ import hashlib
 import importlib.util
 import sys
 from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
@@ -26,6 +28,7 @@ from harness.kafka.release.release import Release
 from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.exits import Exit
+from harness.model.known_findings import KnownFile, KnownFinding
 from harness.model.verdict import Status, Verdict
 from harness.run import cluster_pool
 from harness.run.scenario_run import Driven, Task
@@ -121,8 +124,10 @@ def breaks_on(broken: dict[str, Exception]) -> Drive:
     return broken_drive
 
 
-def run(said: Lines | None = None, *, out: str = "out", fail_fast: bool = False) -> GateResult:
-    options = GateOptions(seed=1, out=Path(out), leave_out=True, fail_fast=fail_fast)
+def run(
+    said: Lines | None = None, *, out: str = "out", fail_fast: bool = False, known: KnownFile | None = None
+) -> GateResult:
+    options = GateOptions(seed=1, out=Path(out), leave_out=True, fail_fast=fail_fast, known=known)
     return gate(options, Lines() if said is None else said)
 
 
@@ -201,6 +206,31 @@ def test_fail_fast_stops_after_the_first_scenario_that_is_no_pass(monkeypatch: p
     result = run(fail_fast=True)
     assert tuple(r.name for r in result.summary.results) == GATE[:2]
     assert (result.exit, result.summary.lacking) == (Exit.INCONCLUSIVE, GATE[2:])
+
+
+def test_fail_fast_goes_on_after_known_findings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verify, "judge_bundles", judging({GATE[1]: Status.FAIL, GATE[3]: Status.INCONCLUSIVE}))
+    entry = KnownFinding(
+        scenario=GATE[1],
+        kind="lost",
+        first_release="4.3.0",
+        last_release="4.3.1",
+        records=50,
+        owner="a team",
+        reason="It is open.",
+        link="https://example.org/1",
+        failed=1,
+        tries=1,
+        expires="2026-12-01",
+    )
+    known = KnownFile(file="known.toml", sha256="", entries=(entry,), day=date(2026, 12, 1))
+    result = run(fail_fast=True, known=known)
+    assert tuple(r.name for r in result.summary.results) == GATE[:4]
+    assert (result.summary.word, result.exit) == ("INCONCLUSIVE", Exit.INCONCLUSIVE)
+    assert read_gate(Path("out")).known == result.summary.known
+    expired = run(out="other", fail_fast=True, known=replace(known, day=date(2026, 12, 2)))
+    assert tuple(r.name for r in expired.summary.results) == GATE[:2]
+    assert expired.exit is Exit.FAIL
 
 
 def without_jars(monkeypatch: pytest.MonkeyPatch) -> set[str]:

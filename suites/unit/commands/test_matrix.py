@@ -323,7 +323,7 @@ def test_the_command_prints_the_matrix_and_ends_in_what_it_came_to(
         return result(Status.PASS), found
 
     monkeypatch.setattr(contracts, "play", play)
-    monkeypatch.setattr("reports.publish", lambda out, allure: None)
+    monkeypatch.setattr("harness.commands.output.Output.publish", lambda *_: None)
     monkeypatch.chdir(tmp_path)
     assert cli.invoke(["contracts", "--only", "leader_dies"]) is Exit.INCONCLUSIVE
     assert asked[0].only == ("contract_leader_dies",)

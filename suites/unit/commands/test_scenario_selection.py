@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -12,6 +11,7 @@ from harness import scenarios
 from harness.clusters import choosing
 from harness.commands import cli
 from harness.commands.options import GateOptions
+from harness.commands.output import Output
 from harness.commands.scenario_selection import Selection, Wanted, assign_backends, check_choice, choose_scenarios
 from harness.faults.steps.registry import lacking
 from harness.kafka.release.image_layout import LAYOUTS, BrokerImage
@@ -152,7 +152,7 @@ def test_a_gate_names_what_a_machine_cannot_play_and_a_scenario_by_name_is_refus
 ) -> None:
     asked: list[GateOptions] = []
 
-    def passed(options: GateOptions, allure: Path | None) -> Exit:
+    def passed(options: GateOptions, output: Output) -> Exit:
         asked.append(options)
         return Exit.PASS
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -36,9 +37,10 @@ from harness.model.errors import BadEvidence
 from harness.model.exits import Exit
 from harness.model.finding import Finding, Kind
 from harness.model.plugin import Plugin, activated
-from harness.model.verdict import Status, Verdict
+from harness.model.verdict import Doubt, Status, Verdict
+from reports.overview import LINES_MAX, summary_lines
 from reports.pytest_outcome import Inconclusive, assert_pass
-from reports.summary import _share, summary_lines
+from reports.summary import _share, replay_command
 from reports.terminal import clean
 from suites.unit.evidence_examples import judged, lost, verdict
 
@@ -75,8 +77,7 @@ def test_a_pass_fits_on_one_screen() -> None:
         "",
         "0 of 6 fault episodes lost promised records; up to 39 % chance of loss an episode at 95 %",
         "  descriptive: 1,000 of 1,000 promised records (100 %) durable; raw 1,000 of 1,000 acked records (100 %)",
-        "not covered:",
-        "  power loss",
+        "not covered: power loss",
         "evidence:    durability-out/x",
         "judge again: durability verify durability-out/x",
     ]
@@ -85,7 +86,7 @@ def test_a_pass_fits_on_one_screen() -> None:
 def test_not_covered_is_only_what_no_scenario_covered() -> None:
     given = [verdict("a", Status.PASS), replace(verdict("b", Status.PASS), not_covered=("power loss", "full disks"))]
     said = text_of(gate_summary(ran("a", Status.PASS), ran("b", Status.PASS)), *given)
-    assert "  power loss" in said.splitlines()
+    assert "not covered: power loss" in said.splitlines()
     assert "full disks" not in said
 
 
@@ -233,11 +234,58 @@ def test_excused_losses_are_shown_under_a_pass() -> None:
     assert "1,000 of 1,000 promised records (100 %) durable; raw 950 of 1,000 acked records (95 %, 1.3 nines)" in said
 
 
-def test_findings_beyond_the_shown_ones_are_counted() -> None:
+def test_findings_of_one_place_and_step_are_one_incident() -> None:
     findings = [lost(10, first=100 * n) for n in range(9)]
     said = text_of(gate_summary(ran("a", Status.FAIL)), verdict("a", Status.FAIL, *findings))
-    assert said.count("lost: 10 records") == 6
-    assert "and 3 more findings with 30 records" in said
+    assert "  lost: 90 records of plain-0, offsets 0 to 809, sent 12:52:13.567 to " in said
+    assert said.count("lost: ") == 1
+    assert "(9 findings)" in said
+
+
+def fifty() -> list[Finding]:
+    """One in each of 50 partitions."""
+    return [replace(lost(n + 1), partition=n) for n in range(50)]
+
+
+def test_a_fail_with_fifty_incidents_has_at_most_25_lines_and_every_sort_of_text_in_it() -> None:
+    doubted = [Doubt("floor_after", f"{n} acks after healing on plain-{n}, 500 wanted") for n in range(6)]
+    given = replace(verdict("a", Status.FAIL, *fifty()), doubts=tuple(doubted), notes=("note",) * 9)
+    tries = [Try(bundle="a", status=Status.FAIL), Try(bundle="a-again", status=Status.PASS)]
+    summary = replace(gate_summary(decided("a", tries), required=40), not_run={f"left_out_{n}": "no" for n in range(9)})
+    said = text_of(summary, given).splitlines()
+    assert len(said) <= LINES_MAX - 1  # and the line about the review page
+    assert sum("lost: " in line for line in said) >= 3
+    assert said[next(n for n, line in enumerate(said) if "lost: " in line)].startswith("  lost: 50 records of plain-49")
+    counted = next(int(line.split()[1]) for line in said if line.endswith("more incidents"))
+    assert counted + sum("lost: " in line for line in said) == 50
+    (doubt,) = [line for line in said if "doubt" in line]
+    assert "0 acks after healing on plain-0" in doubt
+    assert "and 5 more of this sort: floor_after" in doubt
+    assert "play again:  durability run a --kafka 4.3.1 --seed 7" in said
+
+
+def test_incidents_that_fit_are_all_shown_and_nothing_is_counted() -> None:
+    said = text_of(gate_summary(ran("a", Status.FAIL)), verdict("a", Status.FAIL, *fifty()[:6]))
+    assert said.count("lost: ") == 6
+    assert "more incident" not in said
+
+
+@pytest.mark.parametrize(
+    ("source", "kafka"),
+    [
+        ("Maven Central https://repo1.maven.org/maven2", "4.3.1"),
+        ("directory /opt/my kafka", "'/opt/my kafka'"),
+        ("tarball /opt/kafka.tgz", "/opt/kafka.tgz"),
+        ("image:apache/kafka:4.3.1 (sha256:1234, laid out as Apache)", "image:apache/kafka:4.3.1"),
+        ("somewhere", None),
+    ],
+)
+def test_a_scenario_is_played_again_on_the_release_that_it_was_played_on(source: str, kafka: str | None) -> None:
+    summary = replace(gate_summary(ran("a", Status.FAIL)), release=replace(RELEASE, source=source))
+    wanted = "" if kafka is None else f"durability run a --kafka {kafka} --seed 7"
+    assert replay_command(summary, verdict("a", Status.FAIL, lost())) == wanted
+    control = replace(verdict("a", Status.FAIL, lost()), facts=VerdictFacts(negative_control="acks=1"))
+    assert replay_command(summary, control) == ""
 
 
 @pytest.mark.parametrize(
@@ -400,7 +448,17 @@ def test_bundles_of_a_killed_gate_are_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("losses", "episodes", "bound"), [(0, 12, 0.2209), (0, 1, 0.95), (1, 12, 0.3387), (12, 12, 1.0), (0, 0, 1.0)]
+    ("losses", "episodes", "bound"),
+    [
+        (0, 12, 0.2209),
+        (0, 1, 0.95),
+        (1, 12, 0.3387),
+        (12, 12, 1.0),
+        (0, 0, 1.0),
+        (0, 1_001, 0.0030),
+        (1_000, 2_000, 0.5186),
+        (1_999, 2_000, 1.0),
+    ],
 )
 def test_the_bound_is_exact(losses: int, episodes: int, bound: float) -> None:
     """0 of n by hand: 1 - 0.05 ** (1 / n). 1 of 12: Clopper-Pearson tables, one-sided."""
@@ -441,17 +499,17 @@ reports.table(("one", "two"), [("a", "b [bold]not markup[/bold]")])
 """
 
 
-def test_a_terminal_gets_a_spinner_and_keeps_the_lines() -> None:
-    """Runs on a pseudo-terminal: rich behaves differently on a pipe."""
+def in_a_terminal(script: str, **variables: str) -> str:
+    """What a script writes to a pseudo-terminal: rich behaves differently on a pipe."""
     environment = {k: v for k, v in os.environ.items() if k not in {"CI", "NO_COLOR"}} | {"TERM": "xterm-256color"}
     master, terminal = pty.openpty()
     child = subprocess.Popen(
-        [sys.executable, "-c", IN_A_TERMINAL],
+        [sys.executable, "-c", script],
         stdin=terminal,
         stdout=terminal,
         stderr=terminal,
         cwd=Path(__file__).parents[3],
-        env=environment,
+        env=environment | variables,
     )
     os.close(terminal)
     seen = b""
@@ -459,12 +517,30 @@ def test_a_terminal_gets_a_spinner_and_keeps_the_lines() -> None:
         while read := os.read(master, 4096):
             seen += read
     os.close(master)
-    said = seen.decode()
-    assert child.returncode == 0, said
+    assert child.returncode == 0, seen
+    return seen.decode()
+
+
+def test_a_terminal_gets_a_spinner_and_keeps_the_lines() -> None:
+    said = in_a_terminal(IN_A_TERMINAL)
     assert "\x1b[" in said
     assert "killing the leader" in said
     assert said.index("Kafka 4.3.1 from here") < said.index("done")
     assert "[bold]not markup[/bold]" in said
+
+
+IN_COLOR = """
+from reports.terminal import print_lines
+print_lines([("FAIL of scenario a", "bold red")])
+"""
+COLORS = re.compile("\x1b" + r"\[[0-9;]*3[0-7]m")
+
+
+def test_no_color_leaves_the_words_without_colors() -> None:
+    assert COLORS.search(in_a_terminal(IN_COLOR))
+    said = in_a_terminal(IN_COLOR, NO_COLOR="1")
+    assert "FAIL of scenario a" in said
+    assert not COLORS.search(said)
 
 
 def read_back(copies_read: int, copies: int | None, **deleted: int) -> Verdict:
