@@ -9,6 +9,7 @@ from pathlib import Path
 
 from harness.evidence.documents import plain
 from harness.evidence.gate import GateSummary, read_gate
+from harness.evidence.past_runs import PastGate, past_gates
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.exits import Exit
 from harness.model.known_findings import KnownFile
@@ -23,13 +24,22 @@ from reports.matrix_lines import matrix_lines
 from reports.notice import notice_of
 from reports.overview import quiet_lines, summary_lines
 from reports.review import offer_page, write_page
+from reports.review.comparison.against import Against, read_against
+from reports.review.comparison.against import document_of as comparison_document
+from reports.review.comparison.lines import comparison_lines
 from reports.review.loaded import load
 from reports.terminal import TerminalProgress, clean, print_lines, progress, table
+from reports.trend import HEADING, chosen, history_document, points, steadiness
 from reports.vote import vote_lines
 
 __all__ = [
     "MARKDOWN",
     "TerminalProgress",
+    "chosen",
+    "compared",
+    "comparison_document",
+    "history_document",
+    "load",
     "matrix_document",
     "notice",
     "offer_page",
@@ -38,6 +48,8 @@ __all__ = [
     "read_matrix",
     "show",
     "show_allure",
+    "show_comparison",
+    "show_history",
     "show_matrix",
     "table",
     "verdicts_of",
@@ -57,14 +69,17 @@ def publish(
     *,
     quiet: bool = False,
     silent: bool = False,
+    history: Path | None = None,
+    against: Path | None = None,
 ) -> Path | None:
     """Writes junit.xml and the review page of a judgement, and prints its summary. Returns the page, if there is one.
 
-    summary: None = that of gate.json. quiet: prints three lines. silent: prints nothing.
+    summary: None = that of gate.json. quiet: prints three lines. silent: prints nothing. history, against: see
+    `write_page`.
     """
     summary = read_gate(evidence) if summary is None else summary
     write_junit(summary, evidence, without)
-    page = offer_page(evidence, summary=summary, without=without)
+    page = offer_page(evidence, summary=summary, without=without, history=history, against=against)
     if not silent:
         show(summary, evidence, without, page, quiet=quiet)
     return page
@@ -129,6 +144,24 @@ def vote(evidence: Path, known: KnownFile | None = None) -> list[str]:
 def warn(sentence: str) -> None:
     """Prints one line of warning to standard error."""
     print(clean(f"durability: {sentence}")[:500], file=sys.stderr, flush=True)
+
+
+def compared(before: Path, after: Path, history: Path | None = None) -> Against:
+    """Compares two bundles or --out folders. history: a file of earlier gates, which show how far times vary."""
+    return read_against(before, after, () if history is None else past_gates(history))
+
+
+def show_comparison(found: Against) -> None:
+    """Prints the comparison of two gates."""
+    print_lines(comparison_lines(found))
+
+
+def show_history(gates: Sequence[PastGate], last: int, *, by_run: bool = False) -> None:
+    """Prints the last gates, or with `by_run` the last runs in them, and the verdicts by scenario and release."""
+    table(HEADING, [point.cells() for point in points(gates, by_run=by_run)[-last:]])
+    print_lines([("", "")])
+    rows = [(one.scenario, one.release, one.commit, one.word, one.detail) for one in steadiness(gates)]
+    table(("scenario", "release", "commit", "verdict", "runs"), rows)
 
 
 def show_matrix(paths: Sequence[Path]) -> None:

@@ -16,7 +16,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 from harness.evidence.gate import GateSummary, ScenarioResult
 from harness.model.verdict import Status, Verdict
 from reports.known import scenario_lines
-from reports.summary import began_lines, excused_lines, finding_lines, release_name, try_lines
+from reports.summary import FLAKY, began_lines, excused_lines, finding_lines, release_name, try_lines
 from reports.terminal import clean
 
 JUNIT: Final = "junit.xml"
@@ -29,7 +29,7 @@ def write_junit(path: Path, summary: GateSummary, verdicts: Mapping[str, Verdict
     Bundles `without` a verdict are errors under the names of their folders: the scenario of a damaged one is unknown.
     """
     suite = TestSuite(f"durability of {release_name(summary, verdicts)}")
-    for name, value in (("seed", summary.seed), ("subset", summary.subset)):
+    for name, value in (("seed", summary.seed), ("subset", summary.subset), (FLAKY, ", ".join(summary.flaky) or None)):
         if value is not None:
             suite.add_property(name, str(value))
     if summary.known is not None:
@@ -60,7 +60,8 @@ def _case(summary: GateSummary, result: ScenarioResult, verdict: Verdict | None)
         case.result = [_with_text(Failure(headline(verdict, "a promise was broken"), type_="FAIL"), verdict)]
     elif status is Status.INCONCLUSIVE:
         case.result = [_with_text(Error(doubt_text(verdict), type_="INCONCLUSIVE"), verdict)]
-    if said := [*(text for text, _ in try_lines(result)), *scenario_lines(summary, result.name)]:
+    head = [f"{FLAKY}: tries on one release have different verdicts"] if result.flaky else []
+    if said := [*head, *(text for text, _ in try_lines(result)), *scenario_lines(summary, result.name)]:
         case.system_out = "\n".join(clean(text) for text in said)
     return case
 

@@ -20,6 +20,7 @@ from reports.terminal import Line
 FINDINGS_SHOWN: Final = 6
 MISSING_SHOWN: Final = 5
 STALLS_SHOWN: Final = 3
+FLAKY: Final = "FLAKY"  # the word for a scenario with different verdicts on one release; it softens no verdict
 _SECONDS_MAX: Final = 253_402_300_799  # the end of the year 9999
 _WITH_TOPIC: Final = "the deletion of their topic"
 # What deleted records, by its word in `deleted_by`; everything else there is a setting.
@@ -76,6 +77,10 @@ def headline_lines(summary: GateSummary, verdicts: Mapping[str, Verdict], withou
         named = ", ".join(missing[:MISSING_SHOWN])
         more = f" and {len(missing) - MISSING_SHOWN} more" if len(missing) > MISSING_SHOWN else ""
         lines.append((f"  without a verdict: {named}{more}", ""))
+    if summary.flaky:
+        lines.append(
+            (f"  {FLAKY}, as tries on this release have different verdicts: {', '.join(summary.flaky)}", "yellow")
+        )
     lines += _plugins(verdicts)
     lines += [(f"  not applicable: {reason}", "dim") for reason in summary.not_applicable.values()]
     lines += [(f"  not run: {reason}", "bold magenta") for reason in summary.not_run.values()]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import TypedDict, Unpack, cast
@@ -15,13 +14,16 @@ import click
 import reports
 from harness.commands import completion, doctor, listing, open_report
 from harness.commands import verify as verify_command
+from harness.commands.compare import compare, gate_against
 from harness.commands.contract_options import Given, settings_options
 from harness.commands.exit_codes import guarded, writable_folder, writable_here
+from harness.commands.history import history as history_command
 from harness.commands.known_option import with_known
-from harness.commands.option_types import PATH, Whole, with_plugins
+from harness.commands.option_types import PATH, Command, Whole, with_plugins
 from harness.commands.options import OUT_DEFAULT, RECORDS_DEFAULT, TRIES_MAX, GateOptions, GateResult
 from harness.commands.output import JSON, Output, print_table, with_allure, with_output
 from harness.evidence.documents import plain
+from harness.evidence.gate import read_gate
 from harness.evidence.seal import seal_directory
 from harness.model.backend import AUTO, BACKENDS
 from harness.model.errors import BadInput
@@ -30,7 +32,6 @@ from harness.model.known_findings import KnownFile
 from harness.model.limits import limits_of
 from harness.model.user_storage import read_user_storage
 
-Command = Callable[..., Exit]
 RECORDS_MAX = 10**12
 SEED_MAX = 2**63 - 1
 REGRESSION = "regression"  # given in the place of a scenario's name
@@ -80,6 +81,10 @@ def commands() -> None:
     130 interrupted, 143 terminated. PASS WITH KNOWN FINDINGS (--known) is 0, too. Over several scenarios the worst
     counts: FAIL, then bad input, then an error of the harness, then INCONCLUSIVE, then PASS.
     """
+
+
+commands.add_command(compare)
+commands.add_command(history_command)
 
 
 def _run_options(command: Command) -> Command:
@@ -138,6 +143,11 @@ def _run_options(command: Command) -> Command:
 @with_output
 @_run_options
 @with_known
+@click.option(
+    "--against",
+    metavar="RELEASE",
+    help="Play the gate on this release first, by the same seed and settings, into OUT/against, and compare.",
+)
 @click.option("--only", metavar="NAME,...", multiple=True, help="Run only these scenarios: a part of the gate.")
 @click.option(
     "--without", metavar="NAME,...", multiple=True, help="Leave these scenarios out, and say so in the verdict."
@@ -152,6 +162,7 @@ def gate(
     without: tuple[str, ...],
     fail_fast: bool,
     known: KnownFile | None,
+    against: str | None,
     output: Output,
     **common: Unpack[Common],
 ) -> Exit:
@@ -164,12 +175,14 @@ def gate(
     same rules apply.
 
     With --only, the verdict follows the scenarios that ran, and says of how many of the gate it is.
+
+    With --against, the exit code is that of `compare`: 1 only for what is new and condemns.
     """
     if only and without:
         raise click.UsageError("--only and --without exclude each other: leave the name out of --only")
     names, left_out = _names(only, "--only"), _names(without, "--without")
     options = _options(common, only=names, without=left_out, fail_fast=fail_fast, leave_out=not names, known=known)
-    return _gate(options, output)
+    return _gate(options, output) if against is None else gate_against(against, options, output)
 
 
 def _names(given: tuple[str, ...], option: str) -> tuple[str, ...]:
@@ -329,7 +342,7 @@ def _regression(issue: str, common: Common, output: Output) -> Exit:
     with output.progress() as progress:
         outcome = regression.play(issue, options, progress)
     for one in outcome.played:
-        reports.publish(outcome.out / one.out, quiet=output.quiet, silent=output.as_json)
+        output.show(read_gate(outcome.out / one.out), outcome.out / one.out, {})
         output.write_allure(outcome.out / one.out, one.out)
     if output.as_json:
         output.answer(outcome.document)
@@ -364,10 +377,19 @@ def verify(evidence: Path, master: str | None, known: KnownFile | None, output: 
 @click.option("--out", type=PATH, metavar="DIR", help="Folder of the page. Default: report/ in BUNDLE or OUT.")
 @with_known
 @with_allure
+@click.option("--against", type=PATH, metavar="BUNDLE|OUT", help="Evidence of an earlier gate, to compare with.")
+@click.option("--history", type=PATH, metavar="FILE", help="File of earlier gates, for their trend; it is only read.")
 @click.option("--vote", is_flag=True, help="Print two lines for a vote on the release instead, and write no page.")
 @JSON
 def report(
-    evidence: Path, out: Path | None, known: KnownFile | None, allure: Path | None, vote: bool, as_json: bool
+    evidence: Path,
+    out: Path | None,
+    known: KnownFile | None,
+    allure: Path | None,
+    against: Path | None,
+    history: Path | None,
+    vote: bool,
+    as_json: bool,
 ) -> Exit:
     """Write the review page of evidence that was judged: index.html, which opens from disk.
 
@@ -381,7 +403,7 @@ def report(
         lines = reports.vote(evidence, known)
         click.echo(json.dumps({"vote": lines}, indent=1) if as_json else "\n".join(lines))
         return Exit.PASS
-    page = reports.write_page(evidence, out, known=known, pictures=True)
+    page = reports.write_page(evidence, out, known=known, pictures=True, against=against, history=history)
     click.echo(json.dumps({"page": str(page)}, indent=1) if as_json else f"wrote {page}")
     reports.show_allure(evidence, allure, quiet=as_json)
     return Exit.PASS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -47,6 +47,35 @@ from harness.workload.java.java_process import clients_of
 VERSIONED: Final = ("confluent-kafka", "kafka-python", "pyarrow", "pyspark", "toxiproxy-python")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """All that a gate needs before it plays: nothing is started or written for it, but the cache of releases."""
+
+    options: GateOptions
+    release: Release
+    choice: Choice
+    selection: Selection
+    releases: Releases
+
+
+def plan(options: GateOptions, progress: Progress, *, negative_control: bool = False) -> Plan:
+    """Finds the release and decides what is played. BadInput where the options cannot be met.
+
+    negative_control: see `gate`.
+    """
+    release, backend = find_release(options, progress)
+    check_judge()
+    progress.line(f"seed {options.seed}")
+
+    choice = choose_scenarios(options, backend, negative_control=negative_control)
+    selection = assign_backends(options, choice.wanted, backends_of(options, backend), release)
+    prepared = prepare(release, [one.played for one in selection.selected], options, progress)
+    selection = selection.without(prepared.lacking, options)
+    for line in selection.lines(backend):
+        progress.line(line)
+    return Plan(options=options, release=release, choice=choice, selection=selection, releases=prepared.releases)
+
+
 def gate(options: GateOptions, progress: Progress, *, negative_control: bool = False) -> GateResult:
     """Judges a release by the scenarios asked for. All evidence is on disk before anything is judged.
 
@@ -54,28 +83,25 @@ def gate(options: GateOptions, progress: Progress, *, negative_control: bool = F
     declares without it. BadInput, and nothing written, where the options cannot be met.
     """
     began_s = time.monotonic()
-    release, backend = find_release(options, progress)
-    check_judge()
-    progress.line(f"seed {options.seed}")
+    planned = plan(options, progress, negative_control=negative_control)
+    return play(planned, progress, began_s)
 
-    choice = choose_scenarios(options, backend, negative_control=negative_control)
-    selection = assign_backends(options, choice.wanted, backends_of(options, backend), release)
-    files = files_of(release)
-    prepared = prepare(release, [one.played for one in selection.selected], options, progress)
-    selection = selection.without(prepared.lacking, options)
-    for line in selection.lines(backend):
-        progress.line(line)
 
+def play(planned: Plan, progress: Progress, began_s: float | None = None) -> GateResult:
+    """Plays and judges what was planned. began_s: when its gate began, by the monotonic clock; None = now."""
+    began_s = time.monotonic() if began_s is None else began_s
+    options, release = planned.options, planned.release
     out = options.out or OUT_DEFAULT / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{release.version}"
+    files = files_of(release)
     named = _reported(release, files.digest)
-    tasks = [_task(one, choice, prepared.releases, options, out, named) for one in selection.selected]
-    summary = _summary(choice, selection, named, options)
+    tasks = [_task(one, planned.choice, planned.releases, options, out, named) for one in planned.selection.selected]
+    summary = _summary(planned.choice, planned.selection, named, options)
     _make_folder(out)
     if files.listing:
         (out / RELEASE_JARS).write_text(files.listing, encoding="utf-8")
     write_gate(out, summary)  # if the gate dies, its bundles are not taken for a whole one when they are judged again
 
-    results = _drive_and_judge(tasks, prepared.releases, options, progress, summary)
+    results = _drive_and_judge(tasks, planned.releases, options, progress, summary)
     summary = replace(summary, results=tuple(results), took_s=round(time.monotonic() - began_s, 1))
     summary = with_known(summary, out, options.known)
     write_gate(out, summary)

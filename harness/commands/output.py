@@ -18,10 +18,12 @@ import click
 
 import reports
 from harness.commands.exit_codes import may_be_written
+from harness.commands.history import remember
 from harness.commands.notify import check_url, post
 from harness.commands.option_types import PATH
 from harness.evidence.documents import plain
 from harness.evidence.gate import GateSummary, read_gate
+from harness.evidence.past_runs import check_past_runs
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 
@@ -32,13 +34,14 @@ NOTIFY: Final = "DURABILITY_NOTIFY"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
     """The options about output. summary: a file for the Markdown summary. notify: the address of a webhook. allure: a
-    folder for Allure results."""
+    folder for Allure results. history: the file to which judged runs are appended."""
 
     as_json: bool = False
     quiet: bool = False
     summary: Path | None = None
     notify: str | None = None
     allure: Path | None = None
+    history: Path | None = None
 
     @property
     def lines_to(self) -> TextIO:
@@ -49,16 +52,23 @@ class Output:
         """Shows progress while it is open; nothing of it with --quiet."""
         return reports.progress(lines_to=self.lines_to, quiet=self.quiet)
 
-    def publish(self, out: Path, document: Mapping[str, object] | None = None, code: Exit | None = None) -> None:
+    def publish(
+        self,
+        out: Path,
+        document: Mapping[str, object] | None = None,
+        code: Exit | None = None,
+        against: Path | None = None,
+    ) -> None:
         """Shows the gate in an --out folder, and writes its junit.xml and its page.
 
         document: for --json, in place of gate.json with all verdicts. code: of the command; None = that of the gate.
+        against: the evidence that it is compared with.
         """
         summary = read_gate(out)
         verdicts = {name: plain(verdict) for name, verdict in reports.verdicts_of(summary, out).items()}
         whole = {**plain(summary.document), "verdicts": verdicts, "evidence": str(out)}
         code = summary.exit if code is None else code
-        self.publish_judged(summary, out, {}, code, whole if document is None else document)
+        self.publish_judged(summary, out, {}, code, whole if document is None else document, against)
 
     def publish_judged(
         self,
@@ -67,9 +77,10 @@ class Output:
         without: Mapping[str, str],
         code: Exit,
         document: Mapping[str, object],
+        against: Path | None = None,
     ) -> None:
         """The same for a judgement. without: bundles that could not be judged. document: for --json."""
-        page = reports.publish(evidence, summary, without, quiet=self.quiet, silent=self.as_json)
+        page = self.show(summary, evidence, without, against)
         if self.as_json:
             self.answer({**document, "page": None if page is None else str(page)})
         reports.show_allure(evidence, self.allure, summary, without, quiet=self.quiet or self.as_json)
@@ -79,6 +90,15 @@ class Output:
             body = reports.notice(summary, evidence, without, code)
             if failure := post(self.notify, json.dumps(body).encode()):
                 reports.warn(failure)
+
+    def show(
+        self, summary: GateSummary, evidence: Path, without: Mapping[str, str], against: Path | None = None
+    ) -> Path | None:
+        """Prints the summary, writes junit.xml and the page, and appends to the history. Returns the page."""
+        history = remember(self.history, evidence, summary)
+        return reports.publish(
+            evidence, summary, without, quiet=self.quiet, silent=self.as_json, history=history, against=against
+        )
 
     def write_allure(self, out: Path, name: str) -> None:
         """Writes results of one of several releases into a folder of its own: the same scenario on two releases is no
@@ -139,6 +159,22 @@ def _checked_folder(folder: Path | None) -> Path | None:
     return folder
 
 
+def _checked_history(file: Path | None) -> Path | None:
+    """Refuses a file that cannot be used before anything is played or judged."""
+    if file is not None:
+        check_past_runs(file)
+    return file
+
+
+HISTORY = click.option(
+    "--history",
+    type=PATH,
+    metavar="FILE",
+    callback=lambda _context, _option, file: _checked_history(file),
+    help="SQLite file to which each judged run is appended; made where there is none. See `durability history`.",
+)
+
+
 def with_allure(command: Command) -> Command:
     """Adds the option --allure."""
     decorated: Command = _ALLURE(command)
@@ -156,6 +192,7 @@ def with_output(command: Command) -> Command:
         summary: Path | None,
         notify: str | None,
         allure: Path | None,
+        history: Path | None,
         **options: object,
     ) -> Exit:
         if as_json and quiet:
@@ -164,11 +201,11 @@ def with_output(command: Command) -> Command:
             _check_file(summary)
         if notify is not None:
             check_url(notify)
-        output = Output(as_json=as_json, quiet=quiet, summary=summary, notify=notify, allure=allure)
+        output = Output(as_json=as_json, quiet=quiet, summary=summary, notify=notify, allure=allure, history=history)
         return command(*arguments, output=output, **options)
 
     decorated: Command = run_with_output
-    for option in (_ALLURE, _WEBHOOK, _SUMMARY, _QUIET, JSON):
+    for option in (HISTORY, _ALLURE, _WEBHOOK, _SUMMARY, _QUIET, JSON):
         decorated = option(decorated)
     return decorated
 

@@ -74,6 +74,11 @@ class ScenarioResult(Record, frozen=True, kw_only=True):
         named = [one.bundle for one in self.tries]
         return tuple(named) if named or self.bundle is None else (self.bundle,)
 
+    @property
+    def flaky(self) -> bool:
+        """Whether its tries, all on one release, have different verdicts. A try that could not be judged has none."""
+        return len({one.status for one in self.tries if one.status is not None}) > 1
+
 
 def try_of(bundle: str, verdict: Verdict | None, error: str | None = None) -> Try:
     """One try with its verdict, or with the reason why it has none."""
@@ -164,6 +169,11 @@ class GateSummary(Record, frozen=True, kw_only=True):
         return tuple(r.name for r in self.results if r.status is not None)
 
     @property
+    def flaky(self) -> tuple[str, ...]:
+        """Names of the scenarios whose tries have different verdicts."""
+        return tuple(r.name for r in self.results if r.flaky)
+
+    @property
     def missing(self) -> tuple[str, ...]:
         """Names that a whole gate runs and that have no verdict here, for whatever reason."""
         ran = set(self.ran)
@@ -233,6 +243,7 @@ class GateSummary(Record, frozen=True, kw_only=True):
             subset=self.subset,
             ran=self.ran,
             missing=self.missing,
+            unlike_tries=self.flaky,
         )
 
 
@@ -249,6 +260,10 @@ class GateDocument(GateSummary, frozen=True, kw_only=True):
     ]
     ran: Annotated[tuple[str, ...], meaning("the scenarios that have a verdict")]
     missing: Annotated[tuple[str, ...], meaning("the scenarios of `required` that have none")]
+    unlike_tries: Annotated[
+        tuple[str, ...],
+        meaning("the FLAKY ones: their tries have different verdicts. It changes no verdict"),
+    ] = field(name="flaky", default=())
 
 
 def write_gate(out: Path, summary: GateSummary) -> None:

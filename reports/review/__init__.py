@@ -8,10 +8,12 @@ from pathlib import Path
 
 from harness.evidence.gate import GateSummary
 from harness.evidence.layout import PAGE, REPORT
+from harness.evidence.past_runs import past_gates
 from harness.model.errors import BadInput
 from harness.model.known_findings import KnownFile
 from reports import matrix
 from reports.incidents.page import remove_others, write_pages
+from reports.review.comparison.against import against as compare
 from reports.review.loaded import load
 from reports.review.page import PICTURE, Chart, charts_of, page_of
 from reports.review.picture import svg_of
@@ -27,6 +29,8 @@ def write_page(
     without: Mapping[str, str] | None = None,
     known: KnownFile | None = None,
     pictures: bool = False,
+    against: Path | None = None,
+    history: Path | None = None,
 ) -> Path:
     """Writes the page of a bundle or an --out folder, whole or not at all, and returns its path.
 
@@ -34,14 +38,17 @@ def write_page(
     Perfetto, in a folder of its name.
 
     out: the folder for it; None = `report` in the evidence. summary, without, known: see `load`. pictures: each
-    timeline as an SVG, too, which takes half a second of CPU. Raises BadInput if the evidence is no bundle or gate, or
+    timeline as an SVG, too, which takes half a second of CPU. against: evidence of an earlier gate to compare with.
+    history: a file of earlier gates. Raises BadInput if the evidence is no bundle or gate, the history is damaged, or
     the page cannot be written there.
     """
     folder = evidence / REPORT if out is None else out
     loaded = load(evidence, summary, without, known)
     charts = charts_of(loaded, folder, pictures=pictures)
     contracts = matrix.page_beside_review(evidence)
-    page = page_of(loaded, folder, charts, contracts=matrix.PAGE if contracts else "")
+    past = () if history is None else past_gates(history)
+    beside = None if against is None else compare(load(against), loaded, past)
+    page = page_of(loaded, folder, charts, contracts=matrix.PAGE if contracts else "", against=beside, past=past)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         stems = write_pages(loaded, folder)
@@ -78,11 +85,17 @@ def _write(path: Path, content: str) -> None:
 
 
 def offer_page(
-    evidence: Path, *, summary: GateSummary | None = None, without: Mapping[str, str] | None = None
+    evidence: Path,
+    out: Path | None = None,
+    *,
+    summary: GateSummary | None = None,
+    without: Mapping[str, str] | None = None,
+    against: Path | None = None,
+    history: Path | None = None,
 ) -> Path | None:
     """Writes the page after a verdict was shown. A failure is one line of warning."""
     try:
-        return write_page(evidence, summary=summary, without=without)
+        return write_page(evidence, out, summary=summary, without=without, against=against, history=history)
     except Exception as failure:  # a bug, too, must not hide the verdict
         name = "" if isinstance(failure, BadInput) else f"{type(failure).__name__}: "
         print(clean(f"durability: there is no review page: {name}{failure}")[:500], file=sys.stderr, flush=True)

@@ -117,7 +117,8 @@ class Section:
     """One scenario.
 
     anchor: its id in the page. look: class of its status. played: its steps, if there is a steps.json; else `steps` are
-    those of the verdict. missing: the parts that its evidence lacks, a sentence each.
+    those of the verdict. missing: the parts that its evidence lacks, a sentence each. flaky: its tries have different
+    verdicts.
     """
 
     name: str
@@ -134,6 +135,7 @@ class Section:
     notes: tuple[str, ...]
     bundle: Path | None
     missing: tuple[str, ...]
+    flaky: bool = False
 
 
 def incidents(verdicts: Mapping[str, Verdict], *, condemning: bool) -> list[Incident]:
@@ -299,6 +301,7 @@ def _section(number: int, result: ScenarioResult, loaded: Loaded) -> Section:
         notes=() if verdict is None else verdict.notes,
         bundle=bundle if bundle is not None and bundle.is_dir() else None,
         missing=tuple(missing),
+        flaky=result.flaky,
     )
 
 

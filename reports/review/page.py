@@ -13,12 +13,17 @@ from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 
+from harness.evidence.figures import FIGURES
 from harness.evidence.gate import PASS_WITH_KNOWN, backends_and_duration
 from harness.evidence.layout import RELEASE_JARS
+from harness.evidence.past_runs import PastGate
 from harness.model.documents.manifest import DigestOf, NamedRelease
 from harness.model.verdict import Status
 from reports.known import matched_lines, unused_lines
 from reports.policy import policy, script
+from reports.review.comparison.against import Against
+from reports.review.comparison.lines import found_text, interval_text, single_text
+from reports.review.comparison.spread import CONFIDENCE
 from reports.review.content import (
     INCIDENTS_SHOWN,
     Incident,
@@ -35,8 +40,17 @@ from reports.review.coverage import coverage_of
 from reports.review.loaded import Loaded
 from reports.review.timeline import Timeline, packed, timeline_of
 from reports.review.trace import TRACE
-from reports.summary import availability_lines, headline_lines, release_name, replay_command, score_lines, status_of
+from reports.summary import (
+    FLAKY,
+    availability_lines,
+    headline_lines,
+    release_name,
+    replay_command,
+    score_lines,
+    status_of,
+)
 from reports.terminal import Line, clean
+from reports.trend import HEADING, LAST, chart_document, points, steadiness
 
 TIMELINES_MAX: Final = 2_500_000  # characters of all timelines; the library takes 1.1 MB, and a page is below 5 MB
 _TIMELINE_MAX: Final = 250_000
@@ -70,8 +84,19 @@ class Chart:
     picture: str = ""
 
 
-def page_of(loaded: Loaded, folder: Path, charts: Sequence[Chart], *, contracts: str) -> str:
-    """Returns the page. folder, charts: see `charts_of`. contracts: address of the matrix of contracts; "" = none."""
+def page_of(
+    loaded: Loaded,
+    folder: Path,
+    charts: Sequence[Chart],
+    *,
+    contracts: str,
+    against: Against | None = None,
+    past: Sequence[PastGate] = (),
+) -> str:
+    """Returns the page. folder, charts: see `charts_of`. contracts: address of the matrix of contracts; "" = none.
+
+    against: the comparison with an earlier gate. past: earlier gates, the oldest first.
+    """
     summary, verdicts = loaded.summary, loaded.verdicts
     word, *why = _texts(headline_lines(summary, verdicts, loaded.without))
     status = status_of(summary, loaded.without)
@@ -79,14 +104,15 @@ def page_of(loaded: Loaded, folder: Path, charts: Sequence[Chart], *, contracts:
         word = f"{status.value}: {word}"
     condemning = incidents(verdicts, condemning=True)
     permitted = incidents(verdicts, condemning=False)
-    scripts = [script(f"charts/{name}") for name in ("echarts.min.js", "common.js", "timeline.js")]
+    drawn = ("echarts.min.js", "common.js", "timeline.js", *(["trend.js"] if past else []))
+    scripts = [script(f"charts/{name}") for name in drawn]
     return template(_TEMPLATE).render(
         title=f"{word} - durability",
         word=word,
         look="known" if word.startswith(PASS_WITH_KNOWN) else status.value.lower(),
         why=why,
         contracts=contracts,
-        facts=facts_of(loaded),
+        facts=[*facts_of(loaded), *([("compared with", f"{against.a.release}. {against.word}")] if against else [])],
         jars=link(loaded.evidence / RELEASE_JARS, folder) if (loaded.evidence / RELEASE_JARS).is_file() else "",
         score=_texts(score_lines(verdicts.values())),
         availability=_texts(availability_lines(verdicts)),
@@ -108,6 +134,17 @@ def page_of(loaded: Loaded, folder: Path, charts: Sequence[Chart], *, contracts:
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         again=f"durability verify {loaded.evidence}",
         passed=Status.PASS.value,
+        against=against,
+        found_text=found_text,
+        interval_text=interval_text,
+        single_text=single_text,
+        percent=round(CONFIDENCE * 100),
+        trend_heading=HEADING,
+        trend=points(past[-LAST:])[::-1],
+        trend_data=chart_document(past[-LAST:]),
+        trend_figures=[f"{figure.short}: {figure.meaning}" for figure in FIGURES],
+        steadiness=steadiness(past),
+        flaky=FLAKY,
     )
 
 

@@ -17,8 +17,14 @@ LAYERS = {
     "suites": {"suites", "fixtures", "reports", "harness"},
 }
 REPORTS_SEE = {"harness.model", "harness.evidence"}
-# The modules where the harness meets what it shows: two print and write pages, one writes the matrix in Markdown.
-SEE_REPORTS = {"harness.commands.cli", "harness.commands.docs", "harness.commands.output"}
+# The modules where the harness meets what it shows: commands print and write pages, one writes the matrix in Markdown.
+SEE_REPORTS = {
+    "harness.commands.cli",
+    "harness.commands.compare",
+    "harness.commands.docs",
+    "harness.commands.history",
+    "harness.commands.output",
+}
 
 _BASE = {"model", "evidence", "kafka", "clusters"}
 # Room -> the other rooms that it may import. A new room needs a line here, and so a decision.

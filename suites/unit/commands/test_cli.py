@@ -93,9 +93,9 @@ def test_the_worst_result_counts_and_a_part_of_the_gate_follows_what_ran(
 
 
 def test_the_common_options_are_those_of_each_command_that_plays() -> None:
-    output = {"as_json", "quiet", "summary", "notify", "allure"}
+    output = {"as_json", "quiet", "summary", "notify", "allure", "history"}
     for command, own in (
-        (cli.gate, {"only", "without", "fail_fast", "known"}),
+        (cli.gate, {"only", "without", "fail_fast", "known", "against"}),
         (cli.run, {"scenario", "tag", "without", "issue", "known"}),
         (cli.contracts, {"only", "tag"}),
     ):

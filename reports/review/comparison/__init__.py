@@ -1,0 +1,1 @@
+"""Two gates side by side: findings, coverage, and times with their spread."""
