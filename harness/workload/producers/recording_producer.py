@@ -116,7 +116,7 @@ class RecordingProducer:
         )
         self._forms = Forms(spec)
         self._partitions = {t: context.targets[t].partitions for t in spec.topics}
-        self._keys = {t: Keys(n, spec.partitioner) for t, n in self._partitions.items()} if spec.keyed else {}
+        self._keys = {t: self._keys_of(n) for t, n in self._partitions.items()} if spec.keyed else {}
         self._tally: Tally | None = None
         self._acked: list[Message] = []
         self._failed: list[tuple[KafkaError, Message]] = []
@@ -177,7 +177,10 @@ class RecordingProducer:
                 continue
             self._partitions[topic] = wanted
             if self.spec.keyed:
-                self._keys[topic] = Keys(wanted, self.spec.partitioner)
+                self._keys[topic] = self._keys_of(wanted)
+
+    def _keys_of(self, partitions: int) -> Keys:
+        return Keys(partitions, self.spec.partitioner, self.spec.name)
 
     def _partitions_in_metadata(self, topic: str) -> int:
         try:
