@@ -86,7 +86,7 @@ def test_json_is_one_document_and_everything_else_is_on_standard_error(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["list", "doubts"], ["list", "checks"], ["list", "scenarios"], ["doctor"], ["contract"], ["report", "OUT"]],
+    [["list", "doubts"], ["list", "faults"], ["list", "scenarios"], ["doctor"], ["contract"], ["report", "OUT"]],
 )
 def test_every_command_that_answers_has_json(
     out: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
