@@ -72,6 +72,11 @@ class DoubtName(Described):
         DoubtOrigin.MACHINE,
     )
     CLIENT_HUNG = "client_hung", "A call of a transactional client did not return."
+    SAMPLER = (
+        "sampler",
+        "The offsets of a broker's replicas were not sampled to the end, so what they would show is unknown.",
+        DoubtOrigin.MACHINE,
+    )
     READER = "reader", "A live reader ended with an error, did not stop, or read nothing."
     READER_RESET = "reader_reset", "A reader had to start again at the log's start."
     READER_SAW_NOTHING = "reader_saw_nothing", "A live reader received no record."

@@ -1,7 +1,8 @@
 """Samples the offsets of every replica twice a second, from before the load to the end of the drain.
 
 Each broker has a thread and a connection of its own, so a frozen or dead broker delays no other one. The judge compares
-the samples with each other and with the history. A failure of a thread is only a note, because nothing is judged then.
+the samples with each other and with the history. A thread that died is a doubt: what it did not see nobody judges. One
+that is only late to end is a note.
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ Topics = Callable[[], Sequence[SampledTopic]]
 
 
 class PositionSampler:
-    """Writes the table `positions` while it is entered. `problems`: afterwards, why threads ended early, as text."""
+    """Writes the table `positions` while it is entered. Afterwards, as text: `died`, why threads ended early; `late`,
+    which ones did not end."""
 
     def __init__(self, addresses: Mapping[int, tuple[str, int]], topics: Topics, bundle: BundleWriter) -> None:
-        self.problems: list[str] = []
+        self.died: list[str] = []
+        self.late: list[str] = []
         self._threads = [
             BrokerSampler(broker, address, topics, bundle.table("positions", f"broker-{broker}"))
             for broker, address in addresses.items()
@@ -51,8 +54,9 @@ class PositionSampler:
     ) -> None:
         for thread in self._threads:
             thread.stop()
-        ended = [thread.join(_END_S) for thread in self._threads]
-        self.problems.extend(problem for problem in ended if problem)
+        for thread in self._threads:
+            if problem := thread.join(_END_S):
+                (self.died if thread.failure else self.late).append(problem)
 
 
 class BrokerSampler(LoadThread):

@@ -274,7 +274,9 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
     with sampler:
         _play(record, admin, load, tier, coordinator_states, say)
         reads = _settle_and_drain(record, admin, load, admin_probe, tier, groups, say)
-    record.notes.extend(sampler.problems)
+    record.notes.extend(sampler.late)
+    for problem in sampler.died:
+        record.doubt(DoubtName.SAMPLER, problem)
     record.coordinators = coordinator_states.look()
     _read_the_rest(record, admin, load, tier, reads, say)
     record.finished = True

@@ -12,6 +12,7 @@ from kafka.protocol.data_container import DataContainer
 
 from harness.kafka.admin.groups import coordinator, group_type
 from harness.kafka.admin.wire import Unanswered, Wire, call, error_name
+from harness.kafka.decoding import DECODING
 from harness.kafka.messages import ConsumerGroupDescribeRequest
 from harness.model.errors import HarnessTimeout
 from harness.model.place import Place
@@ -65,7 +66,8 @@ def _of_classic_protocol(answer: ApiMessage) -> GroupSeen:
     members = []
     for member in group.members:
         given = bytes(member.member_assignment or b"")
-        topics = ConsumerProtocolAssignment.decode(given).assigned_partitions if given else []
+        with DECODING:
+            topics = ConsumerProtocolAssignment.decode(given).assigned_partitions if given else []
         members.append(Member(member.client_id, _places(topics, "topic")))
     return GroupSeen(group.group_state, tuple(members))
 

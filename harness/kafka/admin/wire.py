@@ -23,6 +23,7 @@ from kafka.errors import kafka_errors
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 
+from harness.kafka.decoding import DECODING
 from harness.model.errors import HarnessFailure
 
 ANSWER_S: Final = 1.5  # the time for one broker's answer to an ordinary request
@@ -118,7 +119,8 @@ class Connection:
         (correlation,) = struct.unpack_from(">i", frame)
         if correlation != self._correlation:
             raise ConnectionError(f"an answer to request {correlation}, not {self._correlation}")
-        return message.header.get_response_class().decode(frame, header=True)
+        with DECODING:
+            return message.header.get_response_class().decode(frame, header=True)
 
     def _receive(self, size: int, give_up_at: float) -> bytes:
         parts = bytearray()

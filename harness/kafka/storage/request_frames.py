@@ -19,6 +19,7 @@ from kafka.protocol.consumer import HeartbeatRequest, OffsetCommitRequest
 from kafka.protocol.producer import TxnOffsetCommitRequest  # the imports also register the answers
 
 from harness.kafka.admin.wire import error_name
+from harness.kafka.decoding import DECODING
 
 FRAME_BYTES_MAX: Final = 128 << 20
 LENGTH: Final = struct.Struct(">i")
@@ -76,7 +77,8 @@ def generation_of(head: Head, request: bytes) -> Generation | None:
         return None
     form, field = _OF_GENERATIONS[head.api]
     try:
-        asked = form.decode(request, version=head.version, header=True)
+        with DECODING:
+            asked = form.decode(request, version=head.version, header=True)
         number = int(getattr(asked, field))
     except _UNREADABLE:
         return None
@@ -93,7 +95,8 @@ def errors_of(head: Head, answer: bytes) -> tuple[str, ...] | None:
         kind = asked.get_response_class()
         if kind is None:
             return None
-        reported = kind.decode(answer, version=head.version, header=True).to_dict()
+        with DECODING:
+            reported = kind.decode(answer, version=head.version, header=True).to_dict()
     except _UNREADABLE:
         return None
     return tuple(dict.fromkeys(name for code in _codes(reported) if (name := error_name(code))))

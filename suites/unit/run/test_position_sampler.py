@@ -192,7 +192,7 @@ def test_the_rows_of_a_broker_are_its_own_answers(tmp_path: Path) -> None:
         first.wait_answers()
         first.report(9)
         second.wait_answers()
-    assert running.problems == []
+    assert running.died == running.late == []
     rows = rows_of(tmp_path, 1)
     assert [(r["partition"], r["log_end"]) for r in rows if r["after_silence"]] == [(0, 5), (1, 5)]
     assert {(r["partition"], r["log_end"]) for r in rows} == {(0, 5), (1, 5), (0, 9)}
@@ -212,7 +212,7 @@ def test_a_frozen_broker_delays_no_other_one_and_not_the_end(tmp_path: Path) -> 
         stopping = time.monotonic()
     assert time.monotonic() - stopping < 2.0
     assert threads() == []
-    assert running.problems == []
+    assert running.died == running.late == []
     assert rows_of(tmp_path, 1) == []
     assert {row["log_end"] for row in rows_of(tmp_path, 2)} >= set(range(10, 15))
     assert frozen.connections == 1
@@ -275,7 +275,7 @@ def test_threads_end_with_whatever_ends_the_run(tmp_path: Path, ending: type[Bas
 
 
 @pytest.mark.usefixtures("scripted")
-def test_the_crash_of_a_thread_is_a_problem_and_the_others_go_on(tmp_path: Path) -> None:
+def test_the_crash_of_a_thread_is_told_and_the_others_go_on(tmp_path: Path) -> None:
     first = iter([True])
 
     def topics() -> list[SampledTopic]:
@@ -286,7 +286,7 @@ def test_the_crash_of_a_thread_is_a_problem_and_the_others_go_on(tmp_path: Path)
     one, two = Script(), Script()
     with sampler(tmp_path, one, two, topics=topics) as running:
         wait_for(lambda: one.answered + two.answered, until=lambda n: n > 3, deadline_s=10, what="samples")
-    (problem,) = running.problems
+    (problem,) = running.died
     assert "died: RuntimeError: at once" in problem
     assert sum(bool(rows_of(tmp_path, broker)) for broker in (1, 2)) == 1
 
@@ -308,6 +308,6 @@ def test_a_listener_that_never_answers_does_not_hold_the_end(tmp_path: Path, mon
             time.sleep(0.1)
             stopping = time.monotonic()
         assert time.monotonic() - stopping < 2.0
-    assert running.problems == []
+    assert running.died == running.late == []
     assert threads() == []
     assert rows_of(tmp_path, 1) == []

@@ -7,8 +7,11 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
+from kafka.protocol.metadata import ApiVersionsResponse
 
 from harness.kafka.admin.wire import SUSPECT_FOR_S, Unanswered, Wire, versions_call
 
@@ -121,4 +124,39 @@ def test_a_malformed_answer_counts_as_none(listen: Callable[[Serve], tuple[str, 
     wire = Wire({1: listen(talk)})
     with pytest.raises(Unanswered, match="broker 1"):
         wire.ask(1, versions_call(), 2.0)
+    wire.close()
+
+
+def answering(connection: socket.socket) -> None:
+    """Answers each request with its correlation id and four bytes."""
+    while head := connection.recv(4, socket.MSG_WAITALL):
+        (size,) = struct.unpack(">i", head)
+        request = connection.recv(size, socket.MSG_WAITALL)
+        connection.sendall(struct.pack(">i", 8) + request[4:8] + bytes(4))
+
+
+def test_answers_are_decoded_in_one_thread_at_a_time(
+    listen: Callable[[Serve], tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """kafka-python compiles a decoder at its first use, and two threads at once may leave one that always fails."""
+    inside: list[int] = []
+    most: list[int] = []
+
+    def decode(data: bytes, **_: object) -> None:
+        inside.append(1)
+        time.sleep(0.05)
+        most.append(len(inside))
+        inside.pop()
+        raise ValueError("no answer")
+
+    monkeypatch.setattr(ApiVersionsResponse, "decode", decode)
+    wire = Wire({broker: listen(answering) for broker in (1, 2, 3)})
+
+    def ask(broker: int) -> None:
+        with suppress(ValueError, Unanswered):
+            wire.ask(broker, versions_call(), 5.0)
+
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(ask, (1, 2, 3)))
+    assert most == [1, 1, 1]
     wire.close()
