@@ -135,9 +135,10 @@ def notice(summary: GateSummary, evidence: Path, without: Mapping[str, str], cod
     return plain(notice_of(summary, verdicts_of(summary, evidence), evidence, without, code))
 
 
-def vote(evidence: Path, known: KnownFile | None = None) -> list[str]:
-    """Two lines for a vote on the release. BadEvidence if the evidence is no judged bundle or gate."""
-    loaded = load(evidence, known=known)
+def vote(evidence: Path, known: KnownFile | None = None, without: Mapping[str, str] | None = None) -> list[str]:
+    """Two lines for a vote on the release. BadEvidence if the evidence is no judged bundle or gate. without: bundles
+    that could not be judged, each with the reason."""
+    loaded = load(evidence, without=without, known=known)
     return vote_lines(loaded.summary, loaded.verdicts, loaded.without)
 
 

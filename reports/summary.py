@@ -13,7 +13,16 @@ from harness.evidence.gate import GateSummary, ScenarioResult, Try
 from harness.model.bound import loss_bound
 from harness.model.documents.manifest import NamedRelease
 from harness.model.documents.verdict_facts import LongestStall, ReadBack, ReadFromTier
-from harness.model.finding import ADMIN_KINDS, METADATA_KINDS, NODE_KINDS, SEEN_KINDS, Finding
+from harness.model.finding import (
+    ADMIN_KINDS,
+    CLUSTER_KINDS,
+    ELECTION_KINDS,
+    GROUP_KINDS,
+    METADATA_KINDS,
+    NODE_KINDS,
+    SEEN_KINDS,
+    Finding,
+)
 from harness.model.verdict import Score, Status, Verdict, overall
 from reports.terminal import Line
 
@@ -246,7 +255,14 @@ def reason_of(finding: Finding) -> str:
 
 def amount_of(finding: Finding) -> str:
     """Such as "30 records"."""
-    words = (("operation", ADMIN_KINDS), ("node", NODE_KINDS), ("difference", METADATA_KINDS))
+    words = (
+        ("operation", ADMIN_KINDS),
+        ("node", NODE_KINDS),
+        ("difference", METADATA_KINDS),
+        ("cluster", CLUSTER_KINDS),
+        ("partition", GROUP_KINDS),
+        ("election", ELECTION_KINDS),
+    )
     what = next((word for word, kinds in words if finding.kind in kinds), "record")
     return f"1 {what}" if finding.count == 1 else f"{finding.count:,} {what}s"
 

@@ -16,12 +16,14 @@ _TEXT_MAX: Final = 600
 
 
 def vote_lines(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Mapping[str, str]) -> list[str]:
-    """Returns the two lines. A part of a gate says of how many scenarios it is."""
+    """Returns the two lines. A part of a gate says of how many scenarios it is, and is no reason for a +1."""
     status = status_of(summary, without)
+    whole = bool(summary.required) and set(summary.missing) <= {*summary.left_out, *summary.not_applicable}
+    vote = _VOTES[Status.INCONCLUSIVE] if status is Status.PASS and not whole else _VOTES[status]
     headline = headline_lines(summary, verdicts, without)[0][0]
     seed = "" if summary.seed is None else f", seed {summary.seed}"
     played = f"{backends_and_duration(summary.backends, summary.took_s)}{seed}"
-    first = f"{_VOTES[status]} (non-binding): kafka-durability says {headline}{played}"
+    first = f"{vote} (non-binding): kafka-durability says {headline}{played}"
     return [_one(first), _one(_ground(summary, verdicts, without, status))]
 
 
@@ -29,13 +31,13 @@ def _ground(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Mapp
     """The worst incident of a FAIL, the first doubt of an INCONCLUSIVE, the score of a PASS."""
     if status is Status.FAIL and (found := incidents(verdicts, condemning=True)):
         one = found[0]
-        more = f"; and {len(found) - 1} more incidents" if len(found) > 1 else ""
+        more = _more(len(found) - 1, "incident")
         place = f" of {one.where}" if one.where else ""
         return f"{one.kind} in {one.scenario}: {one.amount}{place}{f', {one.when}' if one.when else ''}{more}"
     if status is Status.INCONCLUSIVE:
         if found_doubts := doubts(verdicts):
             first = found_doubts[0]
-            more = f"; and {len(found_doubts) - 1} more doubts" if len(found_doubts) > 1 else ""
+            more = _more(len(found_doubts) - 1, "doubt")
             return f"in {first.scenario}: {first.texts[0]}{more}"
         texts = [text for text, _ in headline_lines(summary, verdicts, without)]
         return texts[1] if len(texts) > 1 else "nothing was judged"
@@ -45,6 +47,10 @@ def _ground(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Mapp
         links = dict.fromkeys(match.entry.link for match in summary.known.matched)
         texts.insert(0, f"known findings: {', '.join(links)}")
     return "; ".join(texts) or "no score"
+
+
+def _more(count: int, word: str) -> str:
+    return f"; and {count} more {word}{'' if count == 1 else 's'}" if count else ""
 
 
 def _one(text: str) -> str:

@@ -395,15 +395,20 @@ def report(
 
     It has the verdict, findings, doubts, what was not tested, and the timeline of each scenario. Beside it are the
     timelines as pictures and for Perfetto, and the matrix of contracts if OUT has one. Known findings are those of
-    --known alone; those that an earlier command was given do not count.
+    --known alone; those that an earlier command was given do not count. Ends in 0 whatever the verdict is.
     """
     if vote and out is not None:
         raise click.UsageError("--vote writes no page, so it has no --out")
+    without = verify_command.damaged(evidence)
+    for sentence in without.values():
+        click.echo(f"not judged: {sentence}", err=True)
     if vote:
-        lines = reports.vote(evidence, known)
+        lines = reports.vote(evidence, known, without)
         click.echo(json.dumps({"vote": lines}, indent=1) if as_json else "\n".join(lines))
         return Exit.PASS
-    page = reports.write_page(evidence, out, known=known, pictures=True, against=against, history=history)
+    page = reports.write_page(
+        evidence, out, without=without, known=known, pictures=True, against=against, history=history
+    )
     click.echo(json.dumps({"page": str(page)}, indent=1) if as_json else f"wrote {page}")
     reports.show_allure(evidence, allure, quiet=as_json)
     return Exit.PASS

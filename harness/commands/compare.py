@@ -26,7 +26,8 @@ from harness.commands.history import remember
 from harness.commands.option_types import PATH, with_plugins
 from harness.commands.options import OUT_DEFAULT, GateOptions
 from harness.commands.output import HISTORY, JSON, Output
-from harness.model.errors import BadInput
+from harness.commands.verify import damaged
+from harness.model.errors import BadEvidence, BadInput
 from harness.model.exits import Exit, worst
 
 AGAINST: Final = "against"  # the folder of the other release, in OUT
@@ -49,6 +50,9 @@ def compare(before: Path, after: Path, out: Path | None, as_json: bool, history:
     Writes the review page of B with the comparison on it. With --history, both are appended, and earlier runs on one
     release say how far times vary by chance.
     """
+    for folder in (before, after):
+        if sentences := damaged(folder):
+            raise BadEvidence(next(iter(sentences.values())))
     loaded = [reports.load(folder) for folder in (before, after)]
     for one in loaded:
         history = remember(history, one.evidence, one.summary)

@@ -120,6 +120,24 @@ def judge_each(paths: Sequence[Path], progress: Progress) -> BatchVerdicts:
     return replace(each, refused={**refused, **each.refused})
 
 
+def damaged(evidence: Path) -> dict[str, str]:
+    """The bundles whose files are not those that were sealed, by their folders, with a sentence each.
+
+    BadEvidence if the evidence is such a bundle itself.
+    """
+    if is_bundle(evidence):
+        Bundle.open(evidence, allow_unfinished=True)
+        return {}
+    found: dict[str, str] = {}
+    for path in sorted(evidence.iterdir()) if evidence.is_dir() else ():
+        try:
+            if is_bundle(path):
+                Bundle.open(path, allow_unfinished=True)
+        except BadEvidence as sentence:
+            found[path.name] = str(sentence)
+    return found
+
+
 def _lost(out: Path) -> dict[Path, str]:
     """Folders that once were bundles, by gate.json or by their content, and no longer are; with a sentence each."""
     results = read_gate(out).results if (out / GATE).is_file() else ()

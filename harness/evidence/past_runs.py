@@ -147,7 +147,7 @@ def append(file: Path, evidence: Path, summary: GateSummary) -> None:
 def past_gates(file: Path) -> tuple[PastGate, ...]:
     """All gates of a history with their runs, the oldest first. BadInput if the file is missing or no history."""
     if not file.is_file():
-        raise BadInput(f"there is no file {file}; `--history FILE` of gate, run and verify writes it")
+        raise BadInput(f"there is no file {file}; `--history FILE` of gate, run, verify and compare writes it")
     with _opened(file) as database:
         if not _version(database, file):
             return ()

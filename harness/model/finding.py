@@ -315,6 +315,11 @@ LOSS_KINDS = frozenset({Kind.LOST, Kind.VANISHED, Kind.LOG_START})
 # These concern nodes, not records.
 NODE_KINDS = frozenset({Kind.CRASHED})
 
+# These concern the cluster as a whole, the partitions of a group, and an election.
+CLUSTER_KINDS = frozenset({Kind.NOT_RECOVERED})
+GROUP_KINDS = frozenset({Kind.GROUP_UNSETTLED})
+ELECTION_KINDS = frozenset({Kind.UNCLEAN_ELECTION})
+
 # These concern admin operations, not records.
 ADMIN_KINDS = frozenset({Kind.ADMIN_LOST, Kind.ADMIN_RESURRECTED, Kind.ADMIN_PHANTOM, Kind.METADATA_DIVERGENCE})
 

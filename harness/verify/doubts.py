@@ -73,10 +73,11 @@ def _of_the_run(case: Case) -> Iterator[Doubt]:
 
 def _without_effect(case: Case) -> Iterator[Doubt]:
     """Faults without an effect on the data path: they tested nothing. A run that reported them already uses the same
-    sentence, so that it is not repeated."""
+    sentence, so that it is not repeated. A step that was not reached has a doubt about that."""
     for step in case.steps:
         effect = step.effect or Effect()
-        if step.is_fault and not effect.held:
+        reached = step.started_ns is not None or not step.error
+        if step.is_fault and reached and not effect.held:
             because = effect.because or "nothing proves an effect"
             yield Doubt(DoubtName.NO_EFFECT, f"step {step.name} had no effect: {because}")
 

@@ -111,7 +111,7 @@ def _shown(
 ) -> Shown:
     missing = [*evidence.missing, *(partition.missing if partition else ())]
     if partition is None:
-        missing.append("The findings name no partition, so there is no history of a partition to show.")
+        missing.append("The findings name no single partition, so there is no history of one to show.")
     picture = picture_of(incident, verdict, evidence, partition, missing)
     data = packed(picture)
     if len(data) > PICTURE_MAX:

@@ -80,7 +80,12 @@ def records_of(incident: Incident, verdict: Verdict, bundle: Path, folder: Path)
         first = _written(rows(file, wanted), schema, [folder / name for name in names], packed=packed)
     except BadEvidence as damage:
         return Records(missing=(f"{damage}.",))
-    heads = [name for name in _SHOWN if name in schema.names and any(row.get(name) not in (None, "") for row in first)]
+    places = () if all(one.topic is not None for one in incident.members) else ("topic", "partition")
+    heads = [
+        name
+        for name in (*places, *_SHOWN)
+        if name in schema.names and any(row.get(name) not in (None, "") for row in first)
+    ]
     return Records(
         count=count,
         heads=tuple(_HEADS.get(name, name) for name in heads),

@@ -43,6 +43,7 @@ def test_the_lost_record_of_the_example_is_the_only_finding(example: Path) -> No
     assert [(f["kind"], f["offset_first"], f["offset_last"], f["seq_first"], f["count"]) for f in condemning] == [
         ("lost", 1, 1, 1, 1)
     ]
+    assert verdict.pop("page") == str(example / "report" / "index.html")
     assert json.loads((example / "verdict.json").read_text()) == verdict
     assert all(c.isprintable() or c == "\n" for c in done.stderr)
     assert "WARN" not in done.stderr

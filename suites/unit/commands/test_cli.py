@@ -20,6 +20,7 @@ from harness.commands import cli
 from harness.commands.options import GateOptions, GateResult
 from harness.commands.output import Output
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
+from harness.evidence.seal import seal_directory
 from harness.faults.steps.registry import needs
 from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadEvidence, BadInput, HarnessFailure
@@ -343,7 +344,7 @@ def test_a_gate_writes_allure_results_on_demand(
     assert len(list(results.glob("*-result.json"))) == 3
     before = {path.name: path.read_bytes() for path in results.iterdir()}
     assert cli.invoke(["report", str(out / "one"), "--allure", str(results)]) is Exit.USAGE  # it is no whole bundle
-    write_example(out / "one")
+    seal_directory(write_example(out / "one"))
     assert cli.invoke(["report", str(out / "one"), "--allure", str(results)]) is Exit.PASS
     assert {path.name for path in results.iterdir()} > before.keys()
 

@@ -454,3 +454,12 @@ def test_an_error_on_the_one_bundle_that_was_given_ends_the_command(
     said = capsys.readouterr()
     assert said.out == ""
     assert len([line for line in said.err.splitlines() if line.startswith("durability: ")]) == 1
+
+
+def test_a_bundle_that_was_changed_after_its_verdict_is_named_and_one_alone_is_refused(tmp_path: Path) -> None:
+    whole, changed = (seal_directory(write_example(tmp_path / "out" / name)).path for name in ("whole", "changed"))
+    assert verify.damaged(tmp_path / "out") == verify.damaged(whole) == {}
+    (changed / "steps.json").write_text("[]")
+    assert list(verify.damaged(tmp_path / "out")) == ["changed"]
+    with pytest.raises(BadEvidence):
+        verify.damaged(changed)

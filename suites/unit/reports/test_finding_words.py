@@ -19,7 +19,7 @@ AT_NS = 1_795_265_533_567_153_459
         (Kind.STALE_METADATA, 3, "3 differences", "seen"),
         (Kind.WRONG_SNAPSHOT, 1, "1 difference", "seen"),
         (Kind.NOT_IN_SYNC, 2, "2 records", "seen"),
-        (Kind.UNCLEAN_ELECTION, 1, "1 record", "seen"),
+        (Kind.UNCLEAN_ELECTION, 1, "1 election", "seen"),
     ],
 )
 def test_what_a_finding_counts_and_what_its_time_is(kind: Kind, count: int, words: str, when: str) -> None:

@@ -26,7 +26,10 @@ from harness.verify.promise import Check, Introduced, Settings
 class Lost(Reason):
     """How a record was missed."""
 
-    PASSED = "passed", "The read after healing passed its place, and no reader of that isolation received it."
+    PASSED = (
+        "passed",
+        "The read after healing passed its place, and no other one with its isolation returned it.",
+    )
     UNCOMMITTED_ONLY = "uncommitted_only", "read_committed passed its offset, and read_uncommitted returns it."
     TOPIC_GONE = "topic_gone", "Another topic has the name, and no declared step deleted the topic."
     BEYOND_EVERY_LOG = "beyond_every_log", "The log of every replica ends at or below its offset."
@@ -145,7 +148,7 @@ CHECK: Final = Check(
     kinds={Kind.LOST: Introduced(promise=_acks_keep, rank=70)},
     seen={
         (Kind.LOST, Lost.PASSED): (
-            "the read after healing passed its place, and no reader of that isolation received it"
+            "the read after healing passed its place, and no other one with its isolation returned it"
         ),
         (Kind.LOST, Lost.TOPIC_GONE): (
             "another topic has the name now, and no declared step deleted the topic that the record was sent to"
