@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.evidence.documents import plain
-from harness.evidence.gate import GateSummary, read_gate
+from harness.evidence.gate import GATE, GateSummary, read_gate
 from harness.evidence.past_runs import PastGate, past_gates
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.exits import Exit
@@ -139,7 +139,8 @@ def vote(evidence: Path, known: KnownFile | None = None, without: Mapping[str, s
     """Two lines for a vote on the release. BadEvidence if the evidence is no judged bundle or gate. without: bundles
     that could not be judged, each with the reason."""
     loaded = load(evidence, without=without, known=known)
-    return vote_lines(loaded.summary, loaded.verdicts, loaded.without)
+    gate = not loaded.single and (evidence / GATE).is_file()
+    return vote_lines(loaded.summary, loaded.verdicts, loaded.without, gate=gate)
 
 
 def warn(sentence: str) -> None:

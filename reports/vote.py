@@ -15,10 +15,15 @@ _VOTES: Final = {Status.PASS: "+1", Status.INCONCLUSIVE: "0", Status.FAIL: "-1"}
 _TEXT_MAX: Final = 600
 
 
-def vote_lines(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Mapping[str, str]) -> list[str]:
-    """Returns the two lines. A part of a gate says of how many scenarios it is, and is no reason for a +1."""
+def vote_lines(
+    summary: GateSummary, verdicts: Mapping[str, Verdict], without: Mapping[str, str], *, gate: bool = True
+) -> list[str]:
+    """Returns the two lines. A part of a gate says of how many scenarios it is, and is no reason for a +1.
+
+    gate: whether a gate says what it required; bundles alone do not.
+    """
     status = status_of(summary, without)
-    whole = bool(summary.required) and set(summary.missing) <= {*summary.left_out, *summary.not_applicable}
+    whole = gate and set(summary.missing) <= {*summary.left_out, *summary.not_applicable}
     vote = _VOTES[Status.INCONCLUSIVE] if status is Status.PASS and not whole else _VOTES[status]
     headline = headline_lines(summary, verdicts, without)[0][0]
     seed = "" if summary.seed is None else f", seed {summary.seed}"

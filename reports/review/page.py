@@ -21,7 +21,7 @@ from harness.model.documents.manifest import DigestOf, NamedRelease
 from harness.model.verdict import Status
 from reports.known import matched_lines, unused_lines
 from reports.policy import policy, script
-from reports.review.comparison.against import Against
+from reports.review.comparison.against import WITHOUT, Against
 from reports.review.comparison.lines import found_text, interval_text, single_text
 from reports.review.comparison.spread import CONFIDENCE
 from reports.review.content import (
@@ -145,6 +145,7 @@ def page_of(
         trend_figures=[f"{figure.short}: {figure.meaning}" for figure in FIGURES],
         steadiness=steadiness(past),
         flaky=FLAKY,
+        no_verdict=WITHOUT,
     )
 
 
