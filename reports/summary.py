@@ -78,7 +78,7 @@ def headline_lines(summary: GateSummary, verdicts: Mapping[str, Verdict], withou
     lines: list[Line] = [(f"{word}: {release_name(summary, verdicts)}", _STYLE[status_of(summary, without)])]
     if summary.results or not without:
         lines.append((f"  {'For the judged bundles: ' if without else ''}{_meaning(summary, verdicts)}", ""))
-        lines += _deleted(verdicts) if summary.status is Status.PASS else []
+        lines += _deleted(verdicts)
     if without:
         lines.append(("  These bundles could not be judged and prove nothing:", ""))
         lines += [(f"    {bundle}: {sentence}", "bold magenta") for bundle, sentence in without.items()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -165,26 +166,31 @@ def _details(run: RecordRange, added: Sequence[Added]) -> list[str]:
 
 
 def _not_listed(runs: Sequence[RecordRange]) -> tuple[Finding, ...]:
-    """One more finding for each kind of which not every range is listed, with the number of the others."""
-    listed: dict[tuple[str, str | None, str | None], list[int]] = {}
+    """One more finding for each kind and partition of which not every range is listed, with the other records.
+
+    The first range of each fate is listed, and has the records of all of them.
+    """
+    rest: Counter[tuple[str, str | None, str | None, str, str, int]] = Counter()
     excuses: dict[str | None, Excused | None] = {None: None}
     for run in runs:
         excuses.setdefault(run.excused_by, run.excuse)
-        figures = listed.setdefault((run.kind, run.excused_by, run.explained_by), [0, 0, 0, 0])
-        figures[0] += 1
-        figures[1] += run.count
-        figures[2:] = run.all_runs, run.all_records
+        rest[run.kind, run.excused_by, run.explained_by, run.topic, run.topic_id, run.partition] += (
+            run.fate_records - run.count
+        )
     return tuple(
         Finding(
             kind=kind_of(kind),
-            count=records - records_listed,
-            detail=f"{runs_all - runs_listed} more ranges of offsets; findings.parquet has every record",
+            topic=topic,
+            topic_id=topic_id,
+            partition=partition,
+            count=count,
+            detail="more ranges of offsets of this partition; findings.parquet has every record",
             excused_by=excused,
             excuse=excuses[excused],
             explained_by=explained,
         )
-        for (kind, excused, explained), (runs_listed, records_listed, runs_all, records) in listed.items()
-        if runs_all > runs_listed
+        for (kind, excused, explained, topic, topic_id, partition), count in rest.items()
+        if count
     )
 
 

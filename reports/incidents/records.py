@@ -96,28 +96,33 @@ def records_of(incident: Incident, verdict: Verdict, bundle: Path, folder: Path)
 
 def wanted_of(incident: Incident, verdict: Verdict) -> Wanted:
     """Which rows of findings.parquet the findings of an incident are about."""
-    own = [one for one in incident.members if one.topic is not None]
-    wanted = [_of_finding(one) for one in own]
+    wanted = [_of_finding(one) for one in incident.members if not _is_rest(one)]
     for one in incident.members:
-        if one.topic is None:  # a finding without a place counts the ranges that the verdict does not list
-            listed = [_of_finding(other) for other in verdict.findings if other.topic and other.kind == one.kind]
-            wanted.append(_of_fate(one) & ~any_of(listed))
+        if _is_rest(one):
+            alike = [other for other in verdict.findings if other.kind == one.kind and not _is_rest(other)]
+            listed = [_of_finding(other) for other in alike if one.topic in (None, other.topic)]
+            of_place = _of_fate(one) if one.topic is None else _of_place(one)
+            wanted.append(of_place & ~any_of(listed))
     return any_of(wanted)
+
+
+def _is_rest(one: Finding) -> bool:
+    """Whether it counts the records of ranges that the verdict does not list: it has no range itself."""
+    return one.offset_first is None and one.stream is None
 
 
 def _of_finding(one: Finding) -> Wanted:
     """Rows of one range. Without an offset it is a range of sequence numbers in one stream."""
-    wanted = _of_fate(one) & equals("topic", one.topic) & equals("partition", one.partition)
-    wanted &= equals("reader", one.reader)
-    if one.topic_id is not None:
-        wanted &= equals("topic_id", one.topic_id)
+    wanted = _of_place(one) & equals("reader", one.reader)
     if one.offset_first is not None:
         return wanted & _between("offset", one.offset_first, one.offset_last)
-    wanted &= equals("offset", None)
-    if one.stream is None:
-        return wanted
-    wanted &= equals("stream", one.stream)
+    wanted &= equals("offset", None) & equals("stream", one.stream)
     return wanted if one.seq_first is None else wanted & _between("seq", one.seq_first, one.seq_last)
+
+
+def _of_place(one: Finding) -> Wanted:
+    wanted = _of_fate(one) & equals("topic", one.topic) & equals("partition", one.partition)
+    return wanted if one.topic_id is None else wanted & equals("topic_id", one.topic_id)
 
 
 def _between(column: str, first: int, last: int | None) -> Wanted:

@@ -44,7 +44,6 @@ class RecordRange:
     other_first: int | None
     other_last: int | None
     all_records: int
-    all_runs: int
     fate_records: int
     excuse: Excused | None
 
@@ -57,8 +56,8 @@ def runs_of(rows: DataFrame) -> DataFrame:
     numbers of one stream.
 
     At most RUNS_MAX for each bundle and kind, condemning ones first, and the first of each fate: kind, reason, place,
-    reader, producer, excuse and explanation. `count` is of records. `all_records` and `all_runs` count everything with
-    the same bundle, kind, excused_by and explained_by; `fate_records`, on the first of each fate and else 0, everything
+    reader, producer, excuse and explanation. `count` is of records. `all_records` counts everything with the
+    same bundle, kind, excused_by and explained_by; `fate_records`, on the first of each fate and else 0, everything
     with the same fate.
     """
     fate = [BUNDLE, *_FATE]
@@ -93,7 +92,6 @@ def runs_of(rows: DataFrame) -> DataFrame:
     ]
     return (
         runs.withColumn("all_records", F.sum("count").over(whole))
-        .withColumn("all_runs", F.count("*").over(whole))
         .withColumn("nth", F.row_number().over(Window.partitionBy(BUNDLE, "kind").orderBy([*order, "seq_first"])))
         .withColumn("first", F.col("nth") == F.min("nth").over(same))
         .withColumn("fate_records", F.when(F.col("first"), F.sum("count").over(same)).otherwise(F.lit(0)))

@@ -164,6 +164,18 @@ def test_ranges_that_a_verdict_does_not_list_have_their_records_too(tmp_path: Pa
     assert "The findings name no single partition" in Text(html).text
 
 
+def test_the_rest_of_one_partition_is_shown_without_that_of_another(tmp_path: Path) -> None:
+    place = {"kind": Kind.LOST, "topic": "plain", "topic_id": TOPIC_ID, "detail": "more ranges of offsets"}
+    rest = [Finding(partition=partition, count=count, **place) for partition, count in ((0, 4), (1, 3))]  # type: ignore[arg-type]
+    bundle = bundle_with(tmp_path, lost(100, 5), *rest)
+    hidden = [lost(200, 4), lost(300, 3, partition=1)]
+    write_findings(bundle, [row for one in (lost(100, 5), *hidden) for row in rows_of(one)])
+    report = written(bundle)
+    pages = [cells(html) for html in map(Path.read_text, report.glob("incident-*.html")) if "more ranges" in html]
+    assert [["300", "301", "302"] in [[row[0] for row in page] for page in pages]] == [True]
+    assert sum(len(page) for page in pages) == 4 + 3
+
+
 def test_records_without_an_offset_are_found_by_stream_and_sequence(tmp_path: Path) -> None:
     missing = Finding(
         kind=Kind.LOST, topic="plain", topic_id=TOPIC_ID, partition=0, stream=3, seq_first=5, seq_last=6, count=2
