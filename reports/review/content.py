@@ -183,10 +183,15 @@ def _incident(scenario: str, found: Sequence[Finding]) -> Incident:
             if not one.condemns
         ),
         place="" if whole.topic is None else f"{whole.topic}-{whole.partition}",
-        span_ns=None if whole.first_ns is None else (whole.first_ns, whole.last_ns or whole.first_ns),
+        span_ns=_span_ns(found),
         step=whole.step or "",
         members=tuple(found),
     )
+
+
+def _span_ns(found: Sequence[Finding]) -> tuple[int, int] | None:
+    times = [t for one in found for t in (one.first_ns, one.last_ns) if t is not None]
+    return (min(times), max(times)) if times else None
 
 
 def marks_of(found: Sequence[Incident]) -> list[Marked]:
@@ -199,11 +204,15 @@ def marks_of(found: Sequence[Incident]) -> list[Marked]:
 
 
 def _union(found: Sequence[Finding]) -> Finding:
-    """One finding with the sum of the counts, and the least and the greatest of offsets and times."""
+    """One finding with the sum of the counts, and the least and the greatest of offsets and times.
+
+    Where a finding counts records of ranges that are not listed, neither is known of all of them.
+    """
     if len(found) == 1:
         return found[0]
-    offsets = [o for one in found for o in (one.offset_first, one.offset_last) if o is not None]
-    times = [t for one in found for t in (one.first_ns, one.last_ns) if t is not None]
+    listed = () if len({one.offset_first is None for one in found}) > 1 else found
+    offsets = [o for one in listed for o in (one.offset_first, one.offset_last) if o is not None]
+    times = [t for one in listed for t in (one.first_ns, one.last_ns) if t is not None]
     readers = {one.reader for one in found}
     return replace(
         found[0],
