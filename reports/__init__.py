@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -28,7 +27,7 @@ from reports.review.comparison.against import Against, read_against
 from reports.review.comparison.against import document_of as comparison_document
 from reports.review.comparison.lines import comparison_lines
 from reports.review.loaded import load
-from reports.terminal import TerminalProgress, clean, print_lines, progress, table
+from reports.terminal import TerminalProgress, print_lines, progress, table, warn
 from reports.trend import HEADING, chosen, history_document, points, steadiness
 from reports.vote import vote_lines
 
@@ -141,11 +140,6 @@ def vote(evidence: Path, known: KnownFile | None = None, without: Mapping[str, s
     loaded = load(evidence, without=without, known=known)
     gate = not loaded.single and (evidence / GATE).is_file()
     return vote_lines(loaded.summary, loaded.verdicts, loaded.without, gate=gate)
-
-
-def warn(sentence: str) -> None:
-    """Prints one line of warning to standard error."""
-    print(clean(f"durability: {sentence}")[:500], file=sys.stderr, flush=True)
 
 
 def compared(before: Path, after: Path, history: Path | None = None) -> Against:

@@ -19,6 +19,7 @@ from reports.known import matched_lines, unused_lines
 from reports.review.content import doubts, incidents
 from reports.summary import availability_lines, headline_lines, score_lines
 from reports.terminal import Line, clean
+from reports.whole_files import write_text
 
 STEP_SUMMARY: Final = "GITHUB_STEP_SUMMARY"  # GitHub's variable: the file to append to
 SCENARIOS_SHOWN: Final = 250
@@ -50,12 +51,9 @@ def write_job_summary(text: str, file: Path | None) -> list[str]:
     the verdict is known by then, and a summary that cannot be written does not change it."""
     failures = []
     if file is not None:
-        unfinished = file.with_name(f"{file.name}.tmp")
         try:
-            unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
-            unfinished.replace(file)
+            write_text(file, text)
         except OSError as refused:
-            unfinished.unlink(missing_ok=True)
             failures.append(f"the job summary cannot be written to {file} ({refused.strerror})")
     if named := os.environ.get(STEP_SUMMARY):
         try:

@@ -21,6 +21,7 @@ from harness.model.errors import BadEvidence, BadInput
 from reports.grouping import Cost, Group, Row, Shown, shown
 from reports.policy import policy, script
 from reports.sources import links
+from reports.whole_files import write_text
 
 PAGE: Final = "contracts.html"
 MARKDOWN: Final = "contracts.md"
@@ -30,7 +31,7 @@ _TEMPLATE: Final = "matrix.html"
 def write_matrix(out: Path) -> Path:
     """Writes the Markdown beside contracts.json and the page into `report`, each atomically. Returns its path."""
     matrix = read_matrix([out / MATRIX])
-    _write(out / MARKDOWN, matrix_document(matrix))
+    write_text(out / MARKDOWN, matrix_document(matrix))
     (out / REPORT).mkdir(exist_ok=True)
     review = REVIEW_PAGE if (out / REPORT / REVIEW_PAGE).is_file() else ""
     return write_page(out / REPORT, page(matrix, review))
@@ -38,7 +39,7 @@ def write_matrix(out: Path) -> Path:
 
 def write_page(folder: Path, html: str) -> Path:
     """Writes the page of a matrix into a report folder, atomically, and returns its path."""
-    return _write(folder / PAGE, html)
+    return write_text(folder / PAGE, html)
 
 
 def page_beside_review(out: Path) -> str:
@@ -157,10 +158,3 @@ def _odd(row: Row) -> str:
 
 def _linked(source: str) -> str:
     return ", ".join(f"[{words}]({url})" if url else words for words, url in links(source))
-
-
-def _write(path: Path, text: str) -> Path:
-    unfinished = path.with_name(path.name + ".tmp")
-    unfinished.write_text(text, encoding="utf-8")
-    unfinished.replace(path)
-    return path

@@ -30,6 +30,11 @@ def clean(text: str) -> str:
     return "".join(c if c.isprintable() else "�" for c in text.replace("\n", " ").replace("\t", " "))
 
 
+def warn(sentence: str) -> None:
+    """Prints one line of warning to standard error."""
+    print(clean(f"durability: {sentence}")[:500], file=sys.stderr, flush=True)
+
+
 def print_lines(lines: Sequence[Line], to: TextIO | None = None) -> None:
     """Prints lines; to standard output by default."""
     stream = sys.stdout if to is None else to

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Final
 
@@ -30,7 +29,7 @@ def remember(file: Path | None, evidence: Path, summary: GateSummary) -> Path | 
     try:
         append(file, evidence, summary)
     except (BadInput, OSError) as failure:
-        print(f"durability: nothing was appended to the history: {failure}", file=sys.stderr, flush=True)
+        reports.warn(f"nothing was appended to the history: {failure}")
         return None
     return file
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from reports.allure.case import cases_of
 from reports.allure.results import write_results
 from reports.allure.surroundings import surroundings
 from reports.review.loaded import load
-from reports.terminal import clean
+from reports.terminal import warn
 
 
 def write_allure(
@@ -37,5 +36,5 @@ def offer_allure(
         return write_allure(evidence, folder, summary=summary, without=without)
     except Exception as failure:  # a bug, too, must not hide the verdict
         name = "" if isinstance(failure, BadInput) else f"{type(failure).__name__}: "
-        print(clean(f"durability: there are no Allure results: {name}{failure}")[:500], file=sys.stderr, flush=True)
+        warn(f"there are no Allure results: {name}{failure}")
         return 0

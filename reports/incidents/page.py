@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +19,14 @@ from reports.incidents.broker_logs import LogLines, log_lines
 from reports.incidents.evidence import Evidence, evidence_of
 from reports.incidents.partition import EpochLine, Partition, partition_of
 from reports.incidents.picture import packed, picture_of
-from reports.incidents.records import CSV, CSV_PACKED, PARQUET, Records, records_of, written_whole
+from reports.incidents.records import CSV, CSV_PACKED, PARQUET, Records, records_of
 from reports.policy import policy, script
 from reports.review.bands import Place
 from reports.review.content import Incident, incidents, with_page
 from reports.review.loaded import Loaded
 from reports.review.page import link, replay, template
 from reports.summary import clock
+from reports.whole_files import written_whole
 
 SIZE_MAX: Final = 5_000_000  # bytes of a page
 PICTURE_MAX: Final = 2_000_000  # characters
@@ -64,11 +66,10 @@ def write_pages(loaded: Loaded, folder: Path) -> frozenset[str]:
     by_scenario: defaultdict[str, list[Incident]] = defaultdict(list)
     for one in chosen:
         by_scenario[one.scenario].append(one)
-    library = base64.b64encode(gzip.compress(script(_LIBRARY).encode(), 9, mtime=0)).decode("ascii")
     for scenario, own in by_scenario.items():
         bundle = loaded.bundles.get(scenario, loaded.evidence)
         for incident, shown in _of_scenario(own, loaded.verdicts[scenario], evidence_of(bundle), folder):
-            page = _fitting(incident, shown, loaded, bundle, folder, library)
+            page = _fitting(incident, shown, loaded, bundle, folder)
             with written_whole(folder / f"{incident.stem}.html") as stream:
                 stream.write(page)
     return frozenset(one.stem for one in chosen)
@@ -140,10 +141,10 @@ def _nearest(lines: Sequence[EpochLine], incident: Incident, evidence: Evidence)
     return tuple(sorted(nearest, key=lambda line: line.from_s))
 
 
-def _fitting(incident: Incident, shown: Shown, loaded: Loaded, bundle: Path, folder: Path, library: str) -> bytes:
+def _fitting(incident: Incident, shown: Shown, loaded: Loaded, bundle: Path, folder: Path) -> bytes:
     """The page with as many log lines as fit into SIZE_MAX."""
     while True:
-        page = _page(incident, shown, loaded, bundle, folder, library)
+        page = _page(incident, shown, loaded, bundle, folder)
         lines = shown.logs.lines
         if len(page) <= SIZE_MAX or not lines:
             return page
@@ -152,7 +153,7 @@ def _fitting(incident: Incident, shown: Shown, loaded: Loaded, bundle: Path, fol
         shown = replace(shown, logs=replace(shown.logs, lines=kept, left_out=left_out))
 
 
-def _page(incident: Incident, shown: Shown, loaded: Loaded, bundle: Path, folder: Path, library: str) -> bytes:
+def _page(incident: Incident, shown: Shown, loaded: Loaded, bundle: Path, folder: Path) -> bytes:
     scripts = [script(name) for name in _SCRIPTS]
     text = template(_TEMPLATE).render(
         title=f"{incident.kind}: {incident.amount}{f', {incident.where}' if incident.where else ''} - durability",
@@ -162,13 +163,19 @@ def _page(incident: Incident, shown: Shown, loaded: Loaded, bundle: Path, folder
         addresses=_addresses(bundle, folder),
         replay=replay(loaded, incident.scenario),
         again=f"durability verify {shlex.quote(str(bundle))}",
-        library=library,
+        library=_packed_library(),
         scripts=scripts,
         clock=clock,
         policy=policy([script(_LIBRARY), *scripts]),
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
     )
     return text.encode("utf-8", errors="backslashreplace")
+
+
+@cache
+def _packed_library() -> str:
+    """The library of charts, as base64 of gzip: only pages of incidents need it, and most runs have none."""
+    return base64.b64encode(gzip.compress(script(_LIBRARY).encode(), 9, mtime=0)).decode("ascii")
 
 
 def _addresses(bundle: Path, folder: Path) -> Mapping[str, str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,6 +23,7 @@ from harness.model.verdict import Verdict
 from reports.incidents.scan import Wanted, any_of, equals, rows, schema_in
 from reports.review.content import Incident
 from reports.summary import clock
+from reports.whole_files import written_whole
 
 ROWS_SHOWN: Final = 100
 PLAIN_ROWS_MAX: Final = 100_000  # a longer CSV file is compressed
@@ -151,19 +152,6 @@ def _written(
             parquet.write_batch(batch)
             first += batch.slice(0, ROWS_SHOWN - len(first)).to_pylist()
     return first
-
-
-@contextmanager
-def written_whole(target: Path) -> Iterator[BinaryIO]:
-    """A file to write to, which becomes `target` at the end, or is deleted."""
-    unfinished = target.with_name(f"{target.name}.tmp")
-    try:
-        with unfinished.open("wb") as stream:
-            yield stream
-        unfinished.replace(target)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
 
 
 def _text(name: str, value: object) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,7 +17,8 @@ from reports.review.loaded import load
 from reports.review.page import PICTURE, Chart, charts_of, page_of
 from reports.review.picture import svg_of
 from reports.review.trace import TRACE, trace_of, write_trace
-from reports.terminal import clean
+from reports.terminal import clean, warn
+from reports.whole_files import write_text
 
 
 def write_page(
@@ -56,7 +56,7 @@ def write_page(
             matrix.write_page(folder, contracts)
         for chart in charts:
             _write_timelines(folder, chart)
-        _write(folder / PAGE, page)
+        write_text(folder / PAGE, page)
         remove_others(folder, stems)
     except OSError as refusal:
         why = refusal.strerror or str(refusal)
@@ -70,18 +70,7 @@ def _write_timelines(folder: Path, chart: Chart) -> None:
     own = folder / chart.section.anchor
     write_trace(own / TRACE, trace_of(chart.section.name, chart.timeline, chart.section.played))
     if chart.picture:
-        _write(own / PICTURE, svg_of(chart.timeline, clean(chart.section.name)))
-
-
-def _write(path: Path, content: str) -> None:
-    """Writes a file whole or not at all."""
-    unfinished = path.with_name(f"{path.name}.tmp")
-    try:
-        unfinished.write_text(content, encoding="utf-8", errors="backslashreplace")
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+        write_text(own / PICTURE, svg_of(chart.timeline, clean(chart.section.name)))
 
 
 def offer_page(
@@ -98,5 +87,5 @@ def offer_page(
         return write_page(evidence, out, summary=summary, without=without, against=against, history=history)
     except Exception as failure:  # a bug, too, must not hide the verdict
         name = "" if isinstance(failure, BadInput) else f"{type(failure).__name__}: "
-        print(clean(f"durability: there is no review page: {name}{failure}")[:500], file=sys.stderr, flush=True)
+        warn(f"there is no review page: {name}{failure}")
         return None

@@ -18,6 +18,7 @@ from harness.model.documents.steps import Step
 from reports.review.bands import short
 from reports.review.rates import Rates
 from reports.review.timeline import Timeline
+from reports.whole_files import written_whole
 
 TRACE: Final = "timeline.json.gz"
 SLICES_MAX: Final = 20_000  # of one group: a leader that changes all the time must not fill the disk
@@ -93,13 +94,8 @@ def trace_of(scenario: str, timeline: Timeline, steps: Sequence[Step]) -> Trace:
 def write_trace(path: Path, trace: Trace) -> None:
     """Writes the document, compressed, whole or not at all. OSError where that is not possible."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".tmp")
-    try:
-        unfinished.write_bytes(gzip.compress(msgspec.json.encode(trace), 6, mtime=0))
-        unfinished.replace(path)
-    except BaseException:
-        unfinished.unlink(missing_ok=True)
-        raise
+    with written_whole(path) as stream:
+        stream.write(gzip.compress(msgspec.json.encode(trace), 6, mtime=0))
 
 
 def _faults(timeline: Timeline) -> Iterator[_Slice]:
