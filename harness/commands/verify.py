@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
@@ -126,16 +126,11 @@ def damaged(evidence: Path) -> dict[str, str]:
     BadEvidence if the evidence is such a bundle itself.
     """
     if is_bundle(evidence):
-        Bundle.open(evidence, allow_unfinished=True)
+        _unchanged(evidence)
         return {}
-    found: dict[str, str] = {}
-    for path in sorted(evidence.iterdir()) if evidence.is_dir() else ():
-        try:
-            if is_bundle(path):
-                Bundle.open(path, allow_unfinished=True)
-        except BadEvidence as sentence:
-            found[path.name] = str(sentence)
-    return found
+    paths = sorted(path for path in evidence.iterdir() if is_bundle(path)) if evidence.is_dir() else []
+    _, refused = _opened(paths, _unchanged)
+    return {path.name: sentence for path, sentence in refused.items()}
 
 
 def _lost(out: Path) -> dict[Path, str]:
@@ -156,22 +151,27 @@ def _lost(out: Path) -> dict[Path, str]:
     }
 
 
-def _opened(paths: Sequence[Path]) -> tuple[list[Bundle], dict[Path, str]]:
-    """Opens every bundle before Spark starts, which takes a while: a damaged file is reported at once."""
-    bundles: list[Bundle] = []
-    refused: dict[Path, str] = {}
-    for path in paths:
-        try:
-            bundles.append(_open(path))
-        except BadEvidence as sentence:
-            refused[path] = str(sentence)
-    return bundles, refused
+def _unchanged(path: Path) -> Bundle:
+    """The bundle; BadEvidence if its files are not those that were sealed."""
+    return Bundle.open(path, allow_unfinished=True)
 
 
 def _open(path: Path) -> Bundle:
     if not os.access(path, os.W_OK):
         raise BadEvidence(f"{path} is not writable, and its verdict is written into it; judge a copy of it")
-    return Bundle.open(path, allow_unfinished=True)
+    return _unchanged(path)
+
+
+def _opened(paths: Sequence[Path], open_one: Callable[[Path], Bundle] = _open) -> tuple[list[Bundle], dict[Path, str]]:
+    """Opens every bundle before Spark starts, which takes a while: a damaged file is reported at once."""
+    bundles: list[Bundle] = []
+    refused: dict[Path, str] = {}
+    for path in paths:
+        try:
+            bundles.append(open_one(path))
+        except BadEvidence as sentence:
+            refused[path] = str(sentence)
+    return bundles, refused
 
 
 def judge_batch(bundles: Sequence[Bundle], master: str | None, progress: Progress) -> BatchVerdicts:

@@ -21,7 +21,7 @@ def _after_healing(known: Known) -> Addition:
     if waited is None:
         return Addition()
     twice = [_twice(case, look) for look in waited.assigned_twice if look.by_coordinator]
-    if waited.ok is True or (waited.ok is None and not case.complete):
+    if not case.in_vain(waited):
         return Addition(findings=twice)
     if not case.nodes_were_up:
         text = f"it is unknown whether every group came to rest, because a node was not running: {waited.last_seen}"

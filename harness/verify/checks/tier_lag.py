@@ -19,7 +19,7 @@ def _after_the_load(known: Known) -> Addition:
     """Nothing without a tier, or for a run that ended before the wait was over. With a node down, a leader need not
     copy."""
     case, waited = known.case, known.case.run.tier_at_rest
-    if waited is None or waited.ok is True or (waited.ok is None and not case.complete):
+    if waited is None or not case.in_vain(waited):
         return Addition()
     behind = waited.behind if case.nodes_were_up else ()
     return Addition(

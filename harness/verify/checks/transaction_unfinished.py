@@ -18,7 +18,7 @@ from harness.verify.sentences import promise
 def _after_the_load(known: Known) -> Addition:
     """Nothing without a wait, or for a run that ended before the wait was over."""
     case, waited = known.case, known.case.run.transactions_ended
-    if waited is None or waited.ok is True or (waited.ok is None and not case.complete):
+    if waited is None or not case.in_vain(waited):
         return Addition()
     if waited.open and case.nodes_were_up:
         return Addition(findings=[_finding(case, one, waited.waited_s or 0) for one in waited.open])

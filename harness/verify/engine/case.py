@@ -12,7 +12,7 @@ from harness.model.documents.contract import Contract
 from harness.model.documents.manifest import Manifest
 from harness.model.documents.reads import Read
 from harness.model.documents.record import Record
-from harness.model.documents.run import Run
+from harness.model.documents.run import Run, Settled
 from harness.model.documents.scenario import PlayedScenario
 from harness.model.documents.steps import Step
 from harness.model.errors import BadEvidence
@@ -71,6 +71,11 @@ class Case:
         """Whether the run says that every node ran when it waited for the cluster to recover."""
         waited = self.run.recovered
         return waited is not None and (waited.ok is True or waited.pending not in (None, Pending.NODES_DOWN))
+
+    def in_vain(self, waited: Settled) -> bool:
+        """Whether a wait did not end well, as far as the run came. What it had shown stands if the run broke off later;
+        a whole run in which it is not known is in doubt."""
+        return waited.ok is False or (waited.ok is None and self.complete)
 
     @property
     def last_partitions(self) -> Sequence[PartitionState]:
