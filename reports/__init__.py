@@ -23,9 +23,10 @@ from reports.matrix_lines import matrix_lines
 from reports.notice import notice_of
 from reports.overview import quiet_lines, summary_lines
 from reports.review import offer_page, write_page
-from reports.review.comparison.against import Against, read_against
+from reports.review.comparison.against import Against
+from reports.review.comparison.against import against as compare
 from reports.review.comparison.against import document_of as comparison_document
-from reports.review.comparison.lines import comparison_lines
+from reports.review.comparison.lines import comparison_lines, quiet_comparison_lines
 from reports.review.loaded import load
 from reports.terminal import TerminalProgress, print_lines, progress, table, warn
 from reports.trend import HEADING, chosen, history_document, points, steadiness
@@ -33,6 +34,7 @@ from reports.vote import vote_lines
 
 __all__ = [
     "MARKDOWN",
+    "Against",
     "TerminalProgress",
     "chosen",
     "compared",
@@ -69,18 +71,25 @@ def publish(
     quiet: bool = False,
     silent: bool = False,
     history: Path | None = None,
-    against: Path | None = None,
+    against: Against | None = None,
 ) -> Path | None:
     """Writes junit.xml and the review page of a judgement, and prints its summary. Returns the page, if there is one.
 
-    summary: None = that of gate.json. quiet: prints three lines. silent: prints nothing. history, against: see
-    `write_page`.
+    summary: None = that of gate.json. quiet: prints three lines. silent: prints nothing. history: see `write_page`.
+    against: its comparison with an earlier gate, which is printed, too; with `quiet` in place of the summary.
     """
     summary = read_gate(evidence) if summary is None else summary
-    write_junit(summary, evidence, without)
+    verdicts = verdicts_of(summary, evidence)
+    _write_junit(evidence / JUNIT, summary, verdicts, without or {})
     page = offer_page(evidence, summary=summary, without=without, history=history, against=against)
-    if not silent:
-        show(summary, evidence, without, page, quiet=quiet)
+    if silent:
+        return page
+    if quiet and against is not None:
+        print_lines(quiet_comparison_lines(against, page or evidence))
+        return page
+    _show(summary, verdicts, evidence, without or {}, page, quiet=quiet)
+    if against is not None:
+        show_comparison(against)
     return page
 
 
@@ -94,11 +103,22 @@ def show(
 ) -> None:
     """Prints the terminal summary. without: bundles that could not be judged, each with the reason. page: the review
     page, if there is one. quiet: three lines."""
-    verdicts = verdicts_of(summary, evidence)
+    _show(summary, verdicts_of(summary, evidence), evidence, without or {}, page, quiet=quiet)
+
+
+def _show(
+    summary: GateSummary,
+    verdicts: Mapping[str, Verdict],
+    evidence: Path,
+    without: Mapping[str, str],
+    page: Path | None,
+    *,
+    quiet: bool,
+) -> None:
     if quiet:
-        print_lines(quiet_lines(summary, verdicts, page or evidence, without or {}))
+        print_lines(quiet_lines(summary, verdicts, page or evidence, without))
         return
-    print_lines(summary_lines(summary, verdicts, evidence, without or {}))
+    print_lines(summary_lines(summary, verdicts, evidence, without))
     if page is not None:
         print_lines([(f"review page: {page}", "")])
 
@@ -142,9 +162,19 @@ def vote(evidence: Path, known: KnownFile | None = None, without: Mapping[str, s
     return vote_lines(loaded.summary, loaded.verdicts, loaded.without, gate=gate)
 
 
-def compared(before: Path, after: Path, history: Path | None = None) -> Against:
-    """Compares two bundles or --out folders. history: a file of earlier gates, which show how far times vary."""
-    return read_against(before, after, () if history is None else past_gates(history))
+def compared(
+    before: Path,
+    after: Path,
+    history: Path | None = None,
+    *,
+    summary: GateSummary | None = None,
+    without: Mapping[str, str] | None = None,
+    known: KnownFile | None = None,
+) -> Against:
+    """Compares two bundles or --out folders. history: a file of earlier gates, which show how far times vary. summary,
+    without, known: of `after`, see `load`."""
+    past = () if history is None else past_gates(history)
+    return compare(load(before), load(after, summary, without, known), past)
 
 
 def show_comparison(found: Against) -> None:

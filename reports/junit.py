@@ -3,17 +3,23 @@
 FAIL is a failure. INCONCLUSIVE, an error of the harness and a scenario that a whole gate lacks are errors. The output
 of a case names its known findings; a FAIL without any other finding or doubt is no failure. A scenario
 that does not apply to the release is skipped.
+
+The time of a case is how long all its tries ran, in seconds, without the start of the cluster and the reads after
+healing. That of the suite is how long the gate took, if it is known, else the sum. What is not known has no time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from junitparser import Error, Failure, JUnitXml, Skipped, TestCase, TestSuite
 
+from harness.evidence.figures import run_of
 from harness.evidence.gate import GateSummary, ScenarioResult
+from harness.model.documents.run import Run
 from harness.model.verdict import Status, Verdict
 from reports.known import scenario_lines
 from reports.summary import FLAKY, began_lines, excused_lines, finding_lines, release_name, try_lines
@@ -35,20 +41,36 @@ def write_junit(path: Path, summary: GateSummary, verdicts: Mapping[str, Verdict
     if summary.known is not None:
         suite.add_property("word", summary.word)
         suite.add_property("known findings", clean(f"{summary.known.file}, SHA-256 {summary.known.sha256}"))
+    runs = {name: _run_of(path.parent, name) for result in summary.results for name in result.bundles}
     for result in summary.results:
-        suite.add_testcase(_case(summary, result, verdicts.get(result.name)))
+        case = _case(summary, result, verdicts.get(result.name))
+        if times := [one.lasted_s for name in result.bundles if (one := runs[name]) and one.lasted_s is not None]:
+            case.time = round(sum(times), 3)
+        suite.add_testcase(case)
     reached = {result.name for result in summary.results}
     unreached = {name: "not reached: the gate ended before it" for name in summary.lacking if name not in reached}
     for name, reason in {**unreached, **summary.not_run, **summary.not_applicable}.items():
         suite.add_testcase(_not_run(name, reason, lacking=name in summary.lacking))
     for bundle, sentence in without.items():
         suite.add_testcase(_not_judged(bundle, sentence))
+    suite.update_statistics()  # type: ignore[no-untyped-call]
+    if summary.took_s is not None:
+        suite.time = summary.took_s
     document = JUnitXml("durability")
     document.add_testsuite(suite)
-    document.update_statistics()  # type: ignore[no-untyped-call]
+    for name in ("tests", "failures", "errors", "time"):  # the schema of Jenkins' xUnit plugin permits no others here
+        setattr(document, name, getattr(suite, name))
+    began_ns = [one.started_ns for one in runs.values() if one and one.started_ns is not None]
+    if began_ns:
+        suite.timestamp = f"{datetime.fromtimestamp(min(began_ns) // 10**9, UTC):%Y-%m-%dT%H:%M:%S}"
     unfinished = path.with_name(path.name + ".tmp")
     document.write(str(unfinished), pretty=True)
     unfinished.replace(path)
+
+
+def _run_of(folder: Path, name: str) -> Run | None:
+    """The run.json of a bundle of the folder, or of the folder itself; None if it cannot be read."""
+    return run_of(folder if name == folder.name and not (folder / name).is_dir() else folder / name)
 
 
 def _case(summary: GateSummary, result: ScenarioResult, verdict: Verdict | None) -> TestCase:

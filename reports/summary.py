@@ -307,30 +307,55 @@ def score_lines(verdicts: Collection[Verdict]) -> list[Line]:
     scores = [v.score for v in verdicts if v.score is not None]
     if not scores:
         return []
-    episodes = sum(s.episodes for s in scores)
-    losses = sum(s.episodes_with_loss for s in scores)
     acked = sum(s.acked for s in scores)
     deleted = sum(v.facts.deleted_records for v in verdicts)
     durable = sum(s.durable_raw for s in scores) - deleted
     promised = sum(v.promised for v in verdicts) - deleted
     kept = sum(v.durable for v in verdicts) - deleted
+    unknown = sum(s.unknown for s in scores)
+    known = f"{_share(kept, promised - unknown, 'promised')} durable; raw {_share(durable, acked - unknown, 'acked')}"
     return [
-        (_episodes(losses, episodes, sum(s.lost_without_fault for s in scores)), "bold"),
-        (f"  descriptive: {_share(kept, promised, 'promised')} durable; raw {_share(durable, acked, 'acked')}", "dim"),
+        (_episodes(scores), "bold"),
+        (f"  descriptive: {_with_unknown(known, promised - unknown, unknown)}", "dim"),
         *_operations(scores),
         *_tier([v.facts.read_from_tier for v in verdicts]),
     ]
 
 
-def _episodes(losses: int, episodes: int, without_fault: int) -> str:
+def durable_text(verdict: Verdict) -> str:
+    """Such as "98 of 100 promised records durable", without those of which that is unknown, which are named."""
+    gone = verdict.facts.deleted_records
+    unknown = verdict.score.unknown if verdict.score else 0
+    known = verdict.promised - gone - unknown
+    return _with_unknown(f"{verdict.durable - gone:,} of {known:,} promised records durable", known, unknown)
+
+
+def _with_unknown(text: str, known: int, unknown: int) -> str:
+    """The text about `known` records, and that nothing is known about others."""
+    if not unknown:
+        return text
+    other, before = ("other ", f"{text}; ") if known > 0 else ("", "")
+    what = f"{unknown:,} {other}promised records are lost: no read after healing returned them"
+    return f"{before}it is unknown whether {what}"
+
+
+def _episodes(scores: Sequence[Score]) -> str:
     """How many fault episodes lost something, and what was lost where there was none."""
-    beside = f"{without_fault:,} promised records or operations were lost where no fault had an effect"
-    if not episodes:
-        return beside if without_fault else "no fault had an effect, so there is no figure about fault episodes"
-    chance = loss_bound(losses, episodes) * 100
-    bound = f"up to {chance:.{0 if chance >= 10 else 1}f} % chance of loss an episode at 95 %"
-    said = f"{losses} of {episodes} fault episodes lost promised records; {bound}"
-    return f"{said}; {beside}" if without_fault else said
+    losses, episodes, unknown, without_fault = (
+        sum(getattr(s, figure) for s in scores)
+        for figure in ("episodes_with_loss", "episodes", "episodes_unknown", "lost_without_fault")
+    )
+    parts = []
+    if episodes:
+        chance = loss_bound(losses, episodes) * 100
+        bound = f"up to {chance:.{0 if chance >= 10 else 1}f} % chance of loss an episode at 95 %"
+        parts.append(f"{losses} of {episodes} fault episodes lost promised records; {bound}")
+    if unknown:
+        other = "other " if episodes else ""
+        parts.append(f"it is unknown whether {unknown} {other}fault episodes lost promised records")
+    if without_fault:
+        parts.append(f"{without_fault:,} promised records or operations were lost where no fault had an effect")
+    return "; ".join(parts) or "no fault had an effect, so there is no figure about fault episodes"
 
 
 def _operations(scores: Sequence[Score]) -> list[Line]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import TypedDict, Unpack, cast
@@ -248,8 +249,9 @@ def run(
 def contracts(only: tuple[str, ...], tag: tuple[str, ...], output: Output, **common: Unpack[Common]) -> Exit:
     """Play each configuration at each event, and print what each kept or lost: the matrix of contracts.
 
-    Exit 0 only if every scenario is PASS and every configuration has exactly the promised result. What this machine
-    cannot play is not run; where CI is set, the command is refused then.
+    Exit 0 only if every scenario is PASS and every configuration has exactly the promised result. There is no --known:
+    a known finding is not the promised result either. What this machine cannot play is not run; where CI is set, the
+    command is refused then.
     """
     from harness.commands import matrix  # see _gate
 
@@ -373,7 +375,7 @@ def verify(evidence: Path, master: str | None, known: KnownFile | None, output: 
 
 @commands.command()
 @with_plugins
-@click.argument("evidence", metavar="BUNDLE|OUT", type=PATH)
+@click.argument("evidence", metavar="BUNDLE|OUT...", type=PATH, nargs=-1, required=True)
 @click.option("--out", type=PATH, metavar="DIR", help="Folder of the page. Default: report/ in BUNDLE or OUT.")
 @with_known
 @with_allure
@@ -382,7 +384,7 @@ def verify(evidence: Path, master: str | None, known: KnownFile | None, output: 
 @click.option("--vote", is_flag=True, help="Print two lines for a vote on the release instead, and write no page.")
 @JSON
 def report(
-    evidence: Path,
+    evidence: tuple[Path, ...],
     out: Path | None,
     known: KnownFile | None,
     allure: Path | None,
@@ -394,24 +396,51 @@ def report(
     """Write the review page of evidence that was judged: index.html, which opens from disk.
 
     It has the verdict, findings, doubts, what was not tested, and the timeline of each scenario. Beside it are the
-    timelines as pictures and for Perfetto, and the matrix of contracts if OUT has one. Known findings are those of
+    single operations that a timeline shows where you zoom in, the timelines as pictures and for Perfetto, and the
+    matrix of contracts if OUT has one. Of several BUNDLE or OUT, each gets its own page. Known findings are those of
     --known alone; those that an earlier command was given do not count. Ends in 0 whatever the verdict is.
     """
     if vote and out is not None:
         raise click.UsageError("--vote writes no page, so it has no --out")
-    without = verify_command.damaged(evidence)
-    for sentence in without.values():
+    if len(evidence) > 1 and (out is not None or allure is not None):
+        raise click.UsageError("--out and --allure take one BUNDLE or OUT: one folder would mix several releases")
+    judged = {one: reports.load(one, without=verify_command.damaged(one), known=known).without for one in evidence}
+    for sentence in (sentence for without in judged.values() for sentence in without.values()):
         click.echo(f"not judged: {sentence}", err=True)
-    if vote:
-        lines = reports.vote(evidence, known, without)
-        click.echo(json.dumps({"vote": lines}, indent=1) if as_json else "\n".join(lines))
-        return Exit.PASS
-    page = reports.write_page(
-        evidence, out, without=without, known=known, pictures=True, against=against, history=history
-    )
-    click.echo(json.dumps({"page": str(page)}, indent=1) if as_json else f"wrote {page}")
-    reports.show_allure(evidence, allure, quiet=as_json)
+    answers: list[dict[str, object]] = []
+    for one, without in judged.items():
+        if vote:
+            lines = reports.vote(one, known, without)
+            answers.append({"vote": lines})
+        else:
+            page = _page_of(one, out, without=without, known=known, against=against, history=history)
+            lines = [f"wrote {page}"]
+            answers.append({"page": str(page)})
+        if not as_json:
+            click.echo("\n".join(lines))
+        if not vote:
+            reports.show_allure(one, allure, quiet=as_json)
+    if as_json:
+        click.echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=1))
     return Exit.PASS
+
+
+def _page_of(
+    evidence: Path,
+    out: Path | None,
+    *,
+    without: Mapping[str, str],
+    known: KnownFile | None,
+    against: Path | None,
+    history: Path | None,
+) -> Path:
+    """Writes the page of evidence, compared with that of an earlier gate if there is one."""
+    found = None
+    if against is not None:
+        found = reports.compared(against, evidence, history, without=without, known=known)
+    return reports.write_page(
+        evidence, out, without=without, known=known, pictures=True, against=found, history=history
+    )
 
 
 commands.add_command(open_report.open_)

@@ -61,7 +61,7 @@ def compare(before: Path, after: Path, out: Path | None, as_json: bool, history:
         click.echo(json.dumps(reports.comparison_document(found), indent=1))
     else:
         reports.show_comparison(found)
-    page = reports.offer_page(after, out, against=before, history=history)
+    page = reports.offer_page(after, out, against=found, history=history)
     if page is not None and not as_json:
         click.echo(f"review page: {page}")
     return found.exit
@@ -88,11 +88,9 @@ def gate_against(release: str, options: GateOptions, output: Output) -> Exit:
         before = play(other, progress)
         progress.line(f"now the release under test, Kafka {tested.release.version}")
         after = play(tested, progress)
-    output.show(before.summary, before.out, {})
+    output.show(before.summary, before.out, {}, silent=output.quiet)
     history = remember(output.history, after.out, after.summary)
-    found = reports.compared(before.out, after.out, history)
-    output.publish(after.out, reports.comparison_document(found), found.exit, against=before.out)
-    if not output.as_json:
-        reports.show_comparison(found)
+    found = reports.compared(before.out, after.out, history, summary=after.summary)
+    output.publish(after.out, reports.comparison_document(found), found.exit, against=found)
     failed = [Exit.HARNESS for one in after.summary.results if one.status is None]
     return worst([found.exit, *failed])

@@ -57,12 +57,12 @@ class Output:
         out: Path,
         document: Mapping[str, object] | None = None,
         code: Exit | None = None,
-        against: Path | None = None,
+        against: reports.Against | None = None,
     ) -> None:
         """Shows the gate in an --out folder, and writes its junit.xml and its page.
 
         document: for --json, in place of gate.json with all verdicts. code: of the command; None = that of the gate.
-        against: the evidence that it is compared with.
+        against: its comparison with another gate.
         """
         summary = read_gate(out)
         verdicts = {name: plain(verdict) for name, verdict in reports.verdicts_of(summary, out).items()}
@@ -77,7 +77,7 @@ class Output:
         without: Mapping[str, str],
         code: Exit,
         document: Mapping[str, object],
-        against: Path | None = None,
+        against: reports.Against | None = None,
     ) -> None:
         """The same for a judgement. without: bundles that could not be judged. document: for --json."""
         page = self.show(summary, evidence, without, against)
@@ -92,12 +92,22 @@ class Output:
                 reports.warn(failure)
 
     def show(
-        self, summary: GateSummary, evidence: Path, without: Mapping[str, str], against: Path | None = None
+        self,
+        summary: GateSummary,
+        evidence: Path,
+        without: Mapping[str, str],
+        against: reports.Against | None = None,
+        *,
+        silent: bool = False,
     ) -> Path | None:
-        """Prints the summary, writes junit.xml and the page, and appends to the history. Returns the page."""
+        """Prints the summary, writes junit.xml and the page, and appends to the history. Returns the page.
+
+        silent: prints nothing.
+        """
         history = remember(self.history, evidence, summary)
+        silent = silent or self.as_json
         return reports.publish(
-            evidence, summary, without, quiet=self.quiet, silent=self.as_json, history=history, against=against
+            evidence, summary, without, quiet=self.quiet, silent=silent, history=history, against=against
         )
 
     def write_allure(self, out: Path, name: str) -> None:

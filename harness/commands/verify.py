@@ -13,7 +13,7 @@ from msgspec import structs
 
 from harness.commands.tracebacks import first_line, save_traceback
 from harness.evidence import Bundle
-from harness.evidence.documents import plain
+from harness.evidence.documents import is_there, plain
 from harness.evidence.gate import (
     GATE,
     GateSummary,
@@ -26,6 +26,7 @@ from harness.evidence.gate import (
 )
 from harness.evidence.known import with_known
 from harness.evidence.manifest import MANIFEST
+from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.kafka.release.cache import default_cache
 from harness.kafka.release.java import spark_java_home
 from harness.model.errors import BadEvidence, BadInput, HarnessError
@@ -121,15 +122,16 @@ def judge_each(paths: Sequence[Path], progress: Progress) -> BatchVerdicts:
 
 
 def damaged(evidence: Path) -> dict[str, str]:
-    """The bundles whose files are not those that were sealed, by their folders, with a sentence each.
+    """The bundles whose files are not those that were sealed, or whose verdict.json is no verdict, by their folders,
+    with a sentence each.
 
     BadEvidence if the evidence is such a bundle itself.
     """
     if is_bundle(evidence):
-        _unchanged(evidence)
+        _undamaged(evidence)
         return {}
     paths = sorted(path for path in evidence.iterdir() if is_bundle(path)) if evidence.is_dir() else []
-    _, refused = _opened(paths, _unchanged)
+    _, refused = _opened(paths, _undamaged)
     return {path.name: sentence for path, sentence in refused.items()}
 
 
@@ -154,6 +156,13 @@ def _lost(out: Path) -> dict[Path, str]:
 def _unchanged(path: Path) -> Bundle:
     """The bundle; BadEvidence if its files are not those that were sealed."""
     return Bundle.open(path, allow_unfinished=True)
+
+
+def _undamaged(path: Path) -> Bundle:
+    """The bundle; BadEvidence if its files are not those that were sealed, or it has a verdict that cannot be read."""
+    if is_there(path / VERDICT):
+        read_verdict(path)
+    return _unchanged(path)
 
 
 def _open(path: Path) -> Bundle:

@@ -56,14 +56,14 @@ def _keys(record: Record) -> dict[str, object]:
     return tag | {key: getattr(record, name) for name, key in keys if name in written}
 
 
-def read_json(path: Path) -> object:
-    """A JSON document. BadEvidence if it is missing or damaged."""
+def read_json(path: Path, remedy: str = WRITE_AGAIN) -> object:
+    """A JSON document. BadEvidence if it is missing or damaged. remedy: what helps against damage."""
     if not is_there(path):
         raise BadEvidence(f"{path} is missing; {SOURCE_AGAIN}")
     try:
         return json.loads(read_text(path, DOCUMENT_MAX))
     except (ValueError, RecursionError) as damage:
-        raise BadEvidence(f"{path} cannot be read as JSON ({damage}); {WRITE_AGAIN}") from None
+        raise BadEvidence(f"{path} cannot be read as JSON ({damage}); {remedy}") from None
     except OSError as refusal:
         raise BadEvidence(f"{path} cannot be read ({refusal.strerror}); {_remedy(refusal)}") from None
 

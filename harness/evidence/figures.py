@@ -38,9 +38,7 @@ class Measured:
     @property
     def lasted_s(self) -> float | None:
         """From the begin of the run to its end."""
-        if self.run is None or self.run.started_ns is None or self.run.ended_ns is None:
-            return None
-        return (self.run.ended_ns - self.run.started_ns) / 1e9
+        return None if self.run is None else self.run.lasted_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,20 +33,19 @@ def write_verdict(bundle: Path, verdict: Verdict) -> Path:
 
 def read_verdict(bundle: Path) -> Verdict:
     """The verdict on a bundle. BadEvidence if it has not been judged yet, or the file is not a verdict."""
-    path = bundle / VERDICT
+    path, remedy = bundle / VERDICT, f"run `durability verify {bundle}`"
     if not path.is_file():
-        raise BadEvidence(f"{bundle} has no {VERDICT} yet; run `durability verify {bundle}`")
-    content = read_json(path)
+        raise BadEvidence(f"{bundle} has no {VERDICT} yet; {remedy}")
+    content = read_json(path, remedy)
     version = content.get("format_version") if isinstance(content, dict) else None
     if version != FORMAT_VERSION:
         raise BadEvidence(
-            f"{path} has format version {shown(version)}, and this harness reads version {FORMAT_VERSION}; run "
-            f"`durability verify {bundle}`"
+            f"{path} has format version {shown(version)}, and this harness reads version {FORMAT_VERSION}; {remedy}"
         )
     try:
         return verdict_of(content)
     except MisfitError as wrong:
-        raise BadEvidence(f"{path} is not a verdict ({wrong}); run `durability verify {bundle}`") from None
+        raise BadEvidence(f"{path} is not a verdict ({wrong}); {remedy}") from None
 
 
 def verdict_of(content: object) -> Verdict:

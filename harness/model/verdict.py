@@ -73,15 +73,19 @@ class Score(Record, frozen=True, kw_only=True):
     The shares of records are descriptive.
     """
 
-    episodes: Annotated[int, meaning("faults and operations that had an effect on the data path")]
+    episodes: Annotated[
+        int, meaning("faults and operations that had an effect on the data path, without `episodes_unknown`")
+    ]
     episodes_with_loss: Annotated[int, meaning("those of them in which promised records were lost")]
     loss_bound: Annotated[
         float,
         meaning("exact one-sided 95 % upper bound (Clopper-Pearson) on the chance of loss for one fault episode"),
     ]
     acked: Annotated[int, meaning("acknowledged records; descriptive")]
-    durable_raw: Annotated[int, meaning("those of them that were not lost; descriptive")]
-    share_raw: Annotated[float | None, meaning("their share of all acknowledged records; descriptive")]
+    durable_raw: Annotated[int, meaning("those of them that are neither lost nor `unknown`; descriptive")]
+    share_raw: Annotated[
+        float | None, meaning("their share of the acknowledged records without `unknown`; descriptive")
+    ]
     share_excused: Annotated[
         float | None, meaning("the same, without excused records among the promised ones; descriptive")
     ]
@@ -90,6 +94,17 @@ class Score(Record, frozen=True, kw_only=True):
     lost_without_fault: Annotated[
         int,
         meaning("records and operations that a run lost in which no fault had an effect, so that there is no episode"),
+    ] = 0
+    unknown: Annotated[
+        int,
+        meaning(
+            "acknowledged records of which it is unknown whether they are lost: no read after healing reached them, or "
+            "it is unknown which leader acknowledged them"
+        ),
+    ] = 0
+    episodes_unknown: Annotated[
+        int,
+        meaning("faults and operations of which it is unknown whether they lost promised records, because of these"),
     ] = 0
     operations_acked: Annotated[int, meaning("acknowledged operations of admins")] = 0
     operations_standing: Annotated[int, meaning("those that alone decide the state of an entity")] = 0
@@ -113,6 +128,6 @@ class Verdict(Record, frozen=True, kw_only=True):
     notes: Annotated[tuple[str, ...], meaning("observations that never make a verdict FAIL by themselves")]
     score: Annotated[Score | None, meaning("by fault episodes, and by records as a description")]
     promised: Annotated[int, meaning("promised records, without those that the contract permits to lose")]
-    durable: Annotated[int, meaning("promised records that were not lost")]
+    durable: Annotated[int, meaning("promised records that were neither lost nor `score.unknown`")]
     not_covered: Annotated[tuple[str, ...], meaning("what the run did not test")]
     facts: Annotated[VerdictFacts, meaning("figures that decide nothing")]

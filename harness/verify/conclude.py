@@ -25,7 +25,7 @@ from harness.verify.doubts import doubts_of, history_problem
 from harness.verify.engine.case import Case
 from harness.verify.engine.counts import Counts
 from harness.verify.engine.known import Known
-from harness.verify.engine.rows import NOTED
+from harness.verify.engine.rows import LEADER_UNKNOWN, NOT_READ, NOTED
 from harness.verify.engine.runs import RecordRange
 from harness.verify.engine.steps import episodes_of, step_at
 from harness.verify.excusing import excused_findings
@@ -65,7 +65,16 @@ def conclude(known: Known, added: Sequence[Added]) -> Verdict:
     doubts = [*doubts_of(known, added), *plugins.doubts(case), *holes(case, unreadable(known))]
     lost, excused = _losses(reported)
     promised = known.counts.totals.promised
-    scored = score(acked=promised, lost=lost, excused=excused, episodes=episodes_of(case.steps), findings=findings)
+    facts = _facts(known, added)
+    unknown = _unknown(known, max(0, promised - lost - facts.deleted_records))
+    scored = score(
+        acked=promised,
+        lost=lost,
+        excused=excused,
+        unknown=unknown,
+        episodes=episodes_of(case.steps),
+        findings=findings,
+    )
     return Verdict(
         scenario=case.scenario.name or case.manifest.scenario or case.name,
         status=status_of(findings, doubts),
@@ -74,9 +83,9 @@ def conclude(known: Known, added: Sequence[Added]) -> Verdict:
         notes=tuple(_notes(known, added)),
         score=replace(scored, **{name: figure for one in added for name, figure in one.what.score.items()}),
         promised=promised - excused,
-        durable=promised - lost,
+        durable=promised - lost - unknown,
         not_covered=tuple(_not_covered(known, added)),
-        facts=_facts(known, added),
+        facts=facts,
     )
 
 
@@ -202,6 +211,18 @@ def _losses(runs: Sequence[RecordRange]) -> tuple[int, int]:
         if run.kind in LOSSES and run.stream_min is not None
     }
     return sum(fates.values()), sum(n for (_, excused, _), n in fates.items() if excused is not None)
+
+
+def _unknown(known: Known, others: int) -> int:
+    """Promised records of which it is unknown whether they are lost. others: those neither lost nor deleted.
+
+    All of the others are unknown if the run ended early or the check failed: then the ledger and the drain were not
+    compared. What a live reader received earlier proves nothing about the log after the faults.
+    """
+    if not known.case.complete or Kind.LOST in known.failed:
+        return others
+    in_doubt = (run for run in known.runs if run.kind in (NOT_READ, LEADER_UNKNOWN) and run.stream_min is not None)
+    return sum(run.fate_records for run in in_doubt)
 
 
 def _notes(known: Known, added: Sequence[Added]) -> list[str]:

@@ -15,26 +15,31 @@ LOSSES = frozenset({Kind.LOST, Kind.LOG_START})
 LOSSES_OF_EPISODE = LOSSES | {Kind.VANISHED, Kind.TORN_TRANSACTION, Kind.ADMIN_LOST, Kind.ADMIN_RESURRECTED}
 
 
-def score(*, acked: int, lost: int, excused: int, episodes: Sequence[str], findings: Sequence[Finding]) -> Score:
-    """The score of one run. acked: promised records. lost: missing ones, excused ones included. episodes: names of the
-    faults that had an effect.
+def score(
+    *, acked: int, lost: int, excused: int, unknown: int, episodes: Sequence[str], findings: Sequence[Finding]
+) -> Score:
+    """The score of one run. acked: promised records. lost: missing ones, excused ones included. unknown: those of which
+    that is not known. episodes: names of the faults that had an effect.
 
     A loss between two episodes counts as one episode with loss. Without any episode there is no such figure, and
-    `lost_without_fault` counts the losses.
+    `lost_without_fault` counts the losses. With unknown records no episode is known to be without loss.
     """
     losses = [f for f in findings if f.kind in LOSSES_OF_EPISODE and f.condemns]
     hit = {f.step for f in losses if f.step in episodes}
-    count = len(episodes)
     with_loss = max(len(hit), 1) if losses and episodes else 0
-    promised = acked - excused
-    share_raw = (acked - lost) / acked if acked else None
-    share_excused = (promised - (lost - excused)) / promised if promised > 0 else None
+    count = with_loss if unknown else len(episodes)
+    known = acked - unknown
+    durable = known - lost
+    share_raw = durable / known if known > 0 else None
+    share_excused = durable / (known - excused) if known > excused else None
     return Score(
         episodes=count,
         episodes_with_loss=with_loss,
+        episodes_unknown=len(episodes) - count,
         loss_bound=loss_bound(with_loss, count),
         acked=acked,
-        durable_raw=acked - lost,
+        durable_raw=durable,
+        unknown=unknown,
         share_raw=share_raw,
         share_excused=share_excused,
         nines_raw=nines(share_raw),

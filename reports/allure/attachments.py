@@ -17,6 +17,7 @@ from harness.model.verdict import Status, Verdict
 from reports.junit import story
 from reports.review.picture import svg_of
 from reports.review.timeline import Marked, timeline_of
+from reports.summary import durable_text
 from reports.terminal import clean
 
 ROWS_MAX: Final = 100_000  # of findings.csv
@@ -58,9 +59,7 @@ def attached(bundle: Path, verdict: Verdict, marks: Sequence[Marked]) -> Iterato
 
 
 def _summary(bundle: Path, verdict: Verdict) -> str:
-    gone = verdict.facts.deleted_records
-    kept = f"{verdict.durable - gone:,} of {verdict.promised - gone:,} promised records durable"
-    head = f"{verdict.scenario}: {verdict.status.name}, {kept}"
+    head = f"{verdict.scenario}: {verdict.status.name}, {durable_text(verdict)}"
     notes = [f"  note: {note}" for note in verdict.notes] + [f"  not covered: {what}" for what in verdict.not_covered]
     return "\n".join([clean(head), *story(verdict), *map(clean, [*notes, f"evidence: {bundle}"])])
 

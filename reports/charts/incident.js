@@ -2,8 +2,9 @@
 // Draws the pictures of an incident: its partition by time, and by offset.
 (() => {
   const { FAULT_ROW, PALETTE, band, clock, decoded, drawn, element, endOf, faultSeries } = charts;
-  const { failed, lengthOf, line, lines, number, seconds, style, unpacked } = charts;
-  const GAP = 44;
+  const { failed, lengthOf, line, lines, number, seconds, stacked, style, unpacked } = charts;
+  const NARROW = 600;
+  const SLIDER = 62; // height of the slider below the rows
   const LEADER_ROW = 22;
   const OFFSET_ROW = 22;
   const DASHES = ["solid", "dashed", "dotted", [10, 3, 2, 3], [2, 6], [12, 6]];
@@ -86,7 +87,7 @@
   function layout(data, narrow) {
     const rows = [];
     if (data.faults.length)
-      rows.push({ name: "faults", height: data.faults.length * FAULT_ROW, title: "Faults, from injection to healing" });
+      rows.push({ name: "faults", height: data.faults.length * FAULT_ROW, title: "Faults: injection, effect, healing, recovery" });
     if (data.leaders.length)
       rows.push({ name: "leaders", height: LEADER_ROW, title: "Leader and leader epoch" });
     const known = data.positions || data.acked.length || data.found.length || data.offsets;
@@ -95,12 +96,7 @@
         ? { name: "offsets", height: narrow ? 260 : 340, title: `Offsets of ${data.partition}` }
         : { name: "offsets", height: 40, title: "Time of the incident" },
     );
-    let top = 26;
-    for (const row of rows) {
-      row.top = top;
-      top += row.height + GAP + (row.name === "leaders" && narrow ? 20 : 0);
-    }
-    return { rows, left: narrow ? 62 : 116, height: top + 40 };
+    return { rows, left: narrow ? 62 : 116 };
   }
 
   function axes(option, rows, left, data, ink) {
@@ -109,7 +105,7 @@
       option.title.push({
         text: row.title,
         left: 0,
-        top: row.top - 22,
+        top: row.titleTop,
         textStyle: { fontSize: 12, fontWeight: 600, color: ink.ink },
       });
       option.grid.push({ left, right: 14, top: row.top, height: row.height, tooltip: names ? {} : { trigger: "axis" } });
@@ -245,10 +241,10 @@
     return lines(texts);
   }
 
-  function byTime(data, narrow, pointer) {
+  function byTime(data, width, pointer) {
     const ink = inks();
     const colours = coloursOf(data);
-    const { rows, left, height } = layout(data, narrow);
+    const { rows, left } = layout(data, width < NARROW);
     const option = {
       animation: false,
       ...{ title: [], grid: [], xAxis: [], yAxis: [], series: [], legend: [] },
@@ -269,24 +265,14 @@
         },
       ],
     };
-    axes(option, rows, left, data, ink);
     rows.forEach((row, i) => {
       if (row.name === "faults") faultSeries(option, i, data);
       if (row.name === "leaders") leaderSeries(option, i, data, colours);
-      if (row.name === "offsets")
-        option.legend.push({
-          data: offsetSeries(option, i, data, colours, ink),
-          top: row.top - 24,
-          right: 8,
-          itemWidth: 22,
-          itemHeight: 8,
-          type: "scroll",
-          left: narrow ? "45%" : "22%",
-          textStyle: { color: ink.ink, fontSize: 11 },
-          pageIconColor: ink.ink,
-          pageTextStyle: { color: ink.dim },
-        });
+      if (row.name === "offsets") row.names = offsetSeries(option, i, data, colours, ink);
     });
+    const height = stacked(rows, width, ink) + SLIDER;
+    axes(option, rows, left, data, ink);
+    option.legend = rows.filter((row) => row.names).map((row) => row.legend);
     return { option, height };
   }
 
@@ -301,12 +287,12 @@
     return row.look === "acked" && data.leaders.length ? "several epochs" : "";
   }
 
-  function byOffset(data, narrow, chosen) {
+  function byOffset(data, width, chosen) {
     const ink = inks();
     const colours = coloursOf(data);
     const of = data.by_offset[chosen];
     const parts = of.rows.flatMap((row, at) => row.parts.map((part) => ({ ...part, at, row })));
-    const left = narrow ? 96 : 190;
+    const left = width < NARROW ? 96 : 216;
     const height = of.rows.length * OFFSET_ROW + 26 + 76;
     const option = {
       animation: false,
@@ -376,7 +362,7 @@
     place.append(box);
     let chart = null;
     const redraw = (zoomed = true) => {
-      const { option, height } = optionOf(place.clientWidth < 600);
+      const { option, height } = optionOf(place.clientWidth);
       box.style.height = `${height}px`;
       const before = chart && zoomed ? chart.getOption().dataZoom : null;
       chart ??= echarts.init(box, null, { renderer: "svg" });
@@ -418,7 +404,7 @@
       ...(data.span ? [["the incident", () => around([data.span.from_s, data.span.to_s], offsetsAround(data))]] : []),
       ...data.faults.map((f) => [f.name, () => around([f.started_s, endOf(data, f)])]),
     ]);
-    const made = kept(place, label, (narrow) => byTime(data, narrow, () => at));
+    const made = kept(place, label, (width) => byTime(data, width, () => at));
     made.redraw(false);
     // An incident often shows at the elections after it.
     const later = data.span ? data.leaders.filter((s) => s.from_s >= data.span.to_s && s.from_s < data.span.to_s + 30) : [];
@@ -452,7 +438,7 @@
     const label =
       `Records of ${data.partition} by offset: ` +
       `${data.by_offset[0].rows.map((row) => `${row.name}, ${number(row.total)}`).join("; ")}.`;
-    const made = kept(place, label, (narrow) => byOffset(data, narrow, chosen));
+    const made = kept(place, label, (width) => byOffset(data, width, chosen));
     made.redraw(false);
   }
 

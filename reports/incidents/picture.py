@@ -76,7 +76,7 @@ def picture_of(
         start_ms=0 if buckets is None else buckets.start_ns / 1e6,
         width_s=0 if buckets is None else buckets.width_ns / 1e9,
         buckets=0 if buckets is None else buckets.count,
-        faults=() if buckets is None else faults_of(evidence.steps, buckets),
+        faults=() if buckets is None else faults_of(evidence.steps, buckets, evidence.history),
         partition="" if partition is None else short(f"{partition.place[0]}-{partition.place[2]}"),
         kind=short(incident.kind),
         span=None if buckets is None else _span(incident, buckets),

@@ -12,7 +12,7 @@ from harness.model.errors import BadInput
 from harness.model.known_findings import KnownFile
 from reports import matrix
 from reports.incidents.page import remove_others, write_pages
-from reports.review.comparison.against import against as compare
+from reports.review.comparison.against import Against
 from reports.review.loaded import load
 from reports.review.page import PICTURE, Chart, charts_of, page_of
 from reports.review.picture import svg_of
@@ -29,7 +29,7 @@ def write_page(
     without: Mapping[str, str] | None = None,
     known: KnownFile | None = None,
     pictures: bool = False,
-    against: Path | None = None,
+    against: Against | None = None,
     history: Path | None = None,
 ) -> Path:
     """Writes the page of a bundle or an --out folder, whole or not at all, and returns its path.
@@ -38,19 +38,18 @@ def write_page(
     Perfetto, in a folder of its name.
 
     out: the folder for it; None = `report` in the evidence. summary, without, known: see `load`. pictures: each
-    timeline as an SVG, too, which takes half a second of CPU. against: evidence of an earlier gate to compare with.
+    timeline as an SVG, too, which takes half a second of CPU. against: its comparison with an earlier gate.
     history: a file of earlier gates. Raises BadInput if the evidence is no bundle or gate, the history is damaged, or
     the page cannot be written there.
     """
     folder = evidence / REPORT if out is None else out
     loaded = load(evidence, summary, without, known)
-    charts = charts_of(loaded, folder, pictures=pictures)
     contracts = matrix.page_beside_review(evidence)
     past = () if history is None else past_gates(history)
-    beside = None if against is None else compare(load(against), loaded, past)
-    page = page_of(loaded, folder, charts, contracts=matrix.PAGE if contracts else "", against=beside, past=past)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        charts = charts_of(loaded, folder, pictures=pictures)
+        page = page_of(loaded, folder, charts, contracts=matrix.PAGE if contracts else "", against=against, past=past)
         stems = write_pages(loaded, folder)
         if contracts:
             matrix.write_page(folder, contracts)
@@ -79,7 +78,7 @@ def offer_page(
     *,
     summary: GateSummary | None = None,
     without: Mapping[str, str] | None = None,
-    against: Path | None = None,
+    against: Against | None = None,
     history: Path | None = None,
 ) -> Path | None:
     """Writes the page after a verdict was shown. A failure is one line of warning."""

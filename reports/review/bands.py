@@ -11,6 +11,7 @@ from typing import Final
 
 import pyarrow as pa
 
+from harness.evidence.figures import recovered_after_s
 from harness.evidence.parts import opened
 from harness.model.documents.steps import Step
 from harness.model.history.changes import PartitionChange
@@ -41,7 +42,11 @@ _COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """A fault from its injection to its healing. Times are seconds since the start; None = it did not happen."""
+    """A fault from its injection to its healing. Times are seconds since the start; None = it did not happen.
+
+    changed_s: the first change of a leader or an ISR after it began; None also without an effect, or without a history.
+    recovered_s: when every ISR was full after it was healed; the same as `healed_s` if each was.
+    """
 
     name: str
     do: str
@@ -50,6 +55,8 @@ class Fault:
     healed_s: float | None
     effect: bool | None
     because: str
+    changed_s: float | None = None
+    recovered_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,9 +117,10 @@ class _Row:
     highest_tiered: int | None
 
 
-def faults_of(steps: Sequence[Step], buckets: Buckets) -> tuple[Fault, ...]:
+def faults_of(steps: Sequence[Step], buckets: Buckets, history: History | None) -> tuple[Fault, ...]:
     """The first ROWS_MAX of the steps that are faults and began, in the order of their start."""
     begun = [step for step in steps if step.is_fault and step.started_ns is not None]
+    changes = () if history is None else tuple(_changes_ns(history))
     return tuple(
         Fault(
             name=short(step.name),
@@ -122,9 +130,37 @@ def faults_of(steps: Sequence[Step], buckets: Buckets) -> tuple[Fault, ...]:
             healed_s=None if step.healed_ns is None else seconds(step.healed_ns, buckets),
             effect=None if step.effect is None else step.effect.held,
             because=short((step.effect.because if step.effect else None) or ""),
+            changed_s=_changed_s(step, changes, buckets),
+            recovered_s=_recovered_s(step, history, buckets),
         )
         for step in sorted(begun, key=lambda step: step.started_ns or 0)[:ROWS_MAX]
     )
+
+
+def _changes_ns(history: History) -> Iterator[int]:
+    """When a leader or an ISR changed."""
+    last: dict[tuple[str, int], tuple[int, tuple[int, ...]]] = {}
+    for change in history.of(PartitionChange):
+        place, state = (change.topic_id, change.partition), (change.leader, change.isr)
+        if last.get(place, state) != state:
+            yield change.time_ns
+        last[place] = state
+
+
+def _changed_s(step: Step, changes: Sequence[int], buckets: Buckets) -> float | None:
+    if step.started_ns is None or step.effect is None or not step.effect.held:
+        return None
+    until_ns = step.healed_ns or step.ended_ns
+    during = (t for t in changes if step.started_ns <= t and (until_ns is None or t <= until_ns))
+    first_ns = min(during, default=None)
+    return None if first_ns is None else seconds(first_ns, buckets)
+
+
+def _recovered_s(step: Step, history: History | None, buckets: Buckets) -> float | None:
+    if history is None or step.healed_ns is None:
+        return None
+    after_s = recovered_after_s(history, step.healed_ns)
+    return None if after_s is None else round(seconds(step.healed_ns, buckets) + after_s, 3)
 
 
 def leaders_of(history: History, places: Sequence[Place], buckets: Buckets) -> tuple[Leaders, ...]:

@@ -23,7 +23,7 @@ from harness.model.verdict import Status, Verdict
 from reports.review.bands import short
 from reports.review.loaded import Loaded
 from reports.review.timeline import Marked, steps_of
-from reports.summary import amount_of, began_lines, covered_by_none, place_of, time_of, try_lines
+from reports.summary import amount_of, began_lines, covered_by_none, durable_text, place_of, time_of, try_lines
 
 RANGES_SHOWN: Final = 20
 TEXTS_SHOWN: Final = 3
@@ -278,7 +278,7 @@ def not_tested(loaded: Loaded) -> NotTested:
 
 def sections(loaded: Loaded) -> list[Section]:
     """A section for each scenario that ran, the worst first, and for each folder without a verdict."""
-    shown = sorted(loaded.summary.results, key=lambda r: -(r.status or Status.INCONCLUSIVE).severity)
+    shown = sorted(loaded.summary.results, key=lambda r: -(_status(r, loaded) or Status.INCONCLUSIVE).severity)
     made = [_section(number, result, loaded) for number, result in enumerate(shown)]
     known = {one.bundle for one in made}
     folders = {name: loaded.folder(name) for name in loaded.without}
@@ -289,12 +289,19 @@ def sections(loaded: Loaded) -> list[Section]:
     ]
 
 
+def _status(result: ScenarioResult, loaded: Loaded) -> Status | None:
+    """The status that gate.json has; None if it has none, or its bundle does not prove it. A FAIL stays."""
+    unproven = result.bundle in loaded.without and result.status is not Status.FAIL
+    return None if unproven else result.status
+
+
 def _section(number: int, result: ScenarioResult, loaded: Loaded) -> Section:
     verdict, bundle = loaded.verdicts.get(result.name), loaded.bundles.get(result.name)
     missing = [*_lacking(result, loaded)]
     played = _played(bundle, missing)
     title, promise = _described(bundle)
-    status = NOT_JUDGED if result.status is None else result.status.name
+    known = _status(result, loaded)
+    status = NOT_JUDGED if known is None else known.name
     return Section(
         name=result.name,
         anchor=anchor_of(number, result.name),
@@ -353,9 +360,12 @@ def _figures(verdict: Verdict) -> tuple[str, ...]:
             f"{records.attempted:,} records sent: {records.acked:,} acknowledged, {records.refused:,} refused, "
             f"{records.unknown:,} of unknown outcome"
         )
-    figures.append(f"{verdict.durable:,} of {verdict.promised:,} promised records durable")
+    figures.append(durable_text(verdict))
     if (score := verdict.score) is not None:
-        figures.append(f"{score.episodes_with_loss:,} of {score.episodes:,} fault episodes lost promised records")
+        unknown = f"; of {score.episodes_unknown:,} it is unknown" if score.episodes_unknown else ""
+        figures.append(
+            f"{score.episodes_with_loss:,} of {score.episodes:,} fault episodes lost promised records{unknown}"
+        )
     if verdict.facts.negative_control:
         figures.append(f"negative control: {verdict.facts.negative_control}")
     return tuple(figures)

@@ -36,7 +36,7 @@ from reports.review.content import (
     step_lines,
     with_page,
 )
-from reports.review.coverage import coverage_of
+from reports.review.coverage import NO_FAULT, coverage_of
 from reports.review.loaded import Loaded
 from reports.review.timeline import Timeline, packed, timeline_of
 from reports.review.trace import TRACE
@@ -104,7 +104,7 @@ def page_of(
         word = f"{status.value}: {word}"
     condemning = incidents(verdicts, condemning=True)
     permitted = incidents(verdicts, condemning=False)
-    drawn = ("echarts.min.js", "common.js", "timeline.js", *(["trend.js"] if past else []))
+    drawn = ("echarts.min.js", "common.js", "zoom.js", "timeline.js", *(["trend.js"] if past else []))
     scripts = [script(f"charts/{name}") for name in drawn]
     return template(_TEMPLATE).render(
         title=f"{word} - durability",
@@ -127,10 +127,11 @@ def page_of(
         known_unused=unused_lines(summary),
         not_tested=not_tested(loaded),
         coverage=coverage_of(verdicts, loaded.bundles),
+        no_fault=NO_FAULT,
         charts=[replace(one, replay=replay(loaded, one.section.name)) for one in charts],
         anchors={one.section.name: one.section.anchor for one in charts},
         scripts=scripts,
-        policy=policy(scripts),
+        policy=policy(scripts, loads=True),
         made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC",
         again=f"durability verify {loaded.evidence}",
         passed=Status.PASS.value,
@@ -217,8 +218,9 @@ def replay(loaded: Loaded, name: str) -> str:
 
 
 def charts_of(loaded: Loaded, folder: Path, *, pictures: bool = False) -> list[Chart]:
-    """The sections of the page with their timelines. folder: where the page will be, from which its links lead.
-    pictures: there will be an SVG of each."""
+    """The sections of the page with their timelines. folder: where the page will be, from which its links lead, and
+    into which the details of the timelines are written. pictures: there will be an SVG of each. OSError if a file
+    cannot be written."""
     scenarios, condemning = sections(loaded), incidents(loaded.verdicts, condemning=True)
     limit = min(_TIMELINE_MAX, TIMELINES_MAX // max(1, len(scenarios)))
     charts = [_chart(one, [i for i in condemning if i.scenario == one.name], folder, limit) for one in scenarios]
@@ -236,7 +238,7 @@ def _chart(section: Section, condemning: Sequence[Incident], folder: Path, limit
     if section.bundle is None:
         return Chart(section=section, data="", missing=section.missing, links=())
     marks = marks_of(condemning)
-    whole = timeline_of(section.bundle, marks)
+    whole = timeline_of(section.bundle, marks, details=folder / section.anchor)
     data, timeline = packed(section.bundle, limit, marks, whole)
     missing = [*section.missing, *(timeline.missing if timeline else ())]
     if timeline is None:

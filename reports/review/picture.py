@@ -32,6 +32,7 @@ _INK, _PAPER, _GRID = "#1d2329", "#ffffff", "#d5dbe0"
 _DARK_INK, _DARK_PAPER, _DARK_GRID = "#e4e8eb", "#14181c", "#38414a"
 _ACKS, _ERRORS, _READS, _P50, _P99 = "#009e73", "#d4323f", "#0072b2", "#0072b2", "#d55e00"
 _FAULT, _NO_EFFECT, _INCIDENT, _NO_LEADER = "#c03a3a", "#8a8a8a", "#a3121f", "#3a3f44"
+_INJECTED, _RECOVERY = "#6d0f18", "#2f9e5f"
 _BROKERS: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6bb1", "#b2a300", "#7f7f7f")
 _DARK_BANDS, _LIGHT_INK = frozenset({"#0072b2", "#8c6bb1", _NO_LEADER}), "#fefefe"
 # The paper is opaque, so that the text is readable on any page. Where the reader's system is dark, so is the picture.
@@ -136,10 +137,16 @@ def _finish(axes: Axes, timeline: Timeline, *, last: bool) -> None:
 def _faults(axes: Axes, timeline: Timeline) -> None:
     shown = timeline.faults[:FAULTS_MAX]
     rest = len(timeline.faults) - len(shown)
-    axes.set_title("Faults, from injection to healing" + (f" ({rest} more are not shown)" if rest else ""))
+    axes.set_title("Faults: injection, effect, healing, recovery" + (f" ({rest} more are not shown)" if rest else ""))
     for row, fault in enumerate(shown):
         colour = _NO_EFFECT if fault.effect is False else _FAULT
         axes.barh(row, _until(fault, timeline) - fault.started_s, left=fault.started_s, height=0.7, color=colour)
+        if fault.ended_s is not None:  # the injection
+            axes.barh(row, fault.ended_s - fault.started_s, left=fault.started_s, height=0.7, color=_INJECTED)
+        if fault.recovered_s is not None and fault.healed_s is not None:
+            axes.barh(row, fault.recovered_s - fault.healed_s, left=fault.healed_s, height=0.4, color=_RECOVERY)
+        if fault.changed_s is not None:
+            axes.plot([fault.changed_s] * 2, [row - 0.45, row + 0.45], color=_INK, linewidth=1.2)
     _name_rows(axes, [fault.name for fault in shown])
 
 

@@ -32,6 +32,7 @@ from reports.review.bands import (
     seconds,
     short,
 )
+from reports.review.details import Details, write_details
 from reports.review.rates import Buckets, Rates, buckets_of, rates_of, span_of
 
 BUCKETS: Final = 600
@@ -51,7 +52,7 @@ class Timeline:
 
     start: UTC, to a second. start_ns: epoch nanoseconds. start_ms: the same in milliseconds, because numbers of
     JavaScript do not hold nanoseconds. width_s: of one bucket, in seconds. rates: None = there is no ledger to count.
-    missing: the parts that the evidence lacks, a sentence each.
+    missing: the parts that the evidence lacks, a sentence each. details: the files beside the page; None = none.
     """
 
     start: str
@@ -65,6 +66,7 @@ class Timeline:
     leaders: Sequence[Leaders]
     positions: Sequence[Positions]
     missing: Sequence[str]
+    details: Details | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,10 +78,13 @@ class Marked:
     last_ns: int
 
 
-def timeline_of(bundle: Path, incidents: Sequence[Marked] = (), count: int = BUCKETS) -> Timeline | None:
+def timeline_of(
+    bundle: Path, incidents: Sequence[Marked] = (), count: int = BUCKETS, details: Path | None = None
+) -> Timeline | None:
     """The timeline of a bundle with up to `count` buckets; None if neither its ledger nor its steps say a time.
 
-    It raises nothing for damaged or missing files: `missing` says what the chart lacks because of them.
+    It raises nothing for damaged or missing files: `missing` says what the chart lacks because of them. details: the
+    folder for files of details, which are written if it is given; OSError where that is not possible.
     """
     missing: list[str] = []
     steps = tried(lambda: steps_of(bundle), _NO_STEPS, missing)
@@ -93,6 +98,9 @@ def timeline_of(bundle: Path, incidents: Sequence[Marked] = (), count: int = BUC
     leaders = _led(history, places, buckets)
     if len(leaders) == ROWS_MAX:
         missing.append(f"Leaders of the {ROWS_MAX} partitions with the most changes are shown.")
+    beside = None
+    if details is not None:
+        beside = tried(lambda: write_details(bundle, buckets, history, positions, details, missing), None, missing)
     return Timeline(
         start=_utc(buckets.start_ns),
         start_ns=buckets.start_ns,
@@ -100,7 +108,7 @@ def timeline_of(bundle: Path, incidents: Sequence[Marked] = (), count: int = BUC
         width_s=buckets.width_ns / 1e9,
         buckets=buckets.count,
         rates=None if span is None else tried(lambda: rates_of(bundle, buckets), None, missing),
-        faults=faults_of(steps, buckets),
+        faults=faults_of(steps, buckets, history),
         incidents=tuple(
             Mark(text=one.text, from_s=seconds(one.first_ns, buckets), to_s=seconds(one.last_ns, buckets))
             for one in incidents[:INCIDENTS_MAX]
@@ -108,6 +116,7 @@ def timeline_of(bundle: Path, incidents: Sequence[Marked] = (), count: int = BUC
         leaders=leaders,
         positions=positions,
         missing=tuple(short(text) for text in dict.fromkeys(missing)),
+        details=beside,
     )
 
 
@@ -126,7 +135,8 @@ def packed(
             return text, timeline
         if count > _COARSEST:
             count //= 2
-            timeline = timeline_of(bundle, incidents, count)
+            coarser = timeline_of(bundle, incidents, count)
+            timeline = None if coarser is None else replace(coarser, details=timeline.details)
         elif timeline.positions:
             lacks = "Offsets of replicas do not fit into this page: run durability report on this bundle alone."
             timeline = replace(timeline, positions=(), missing=(*timeline.missing, lacks))

@@ -111,7 +111,9 @@ def _faults(timeline: Timeline) -> Iterator[_Slice]:
             args={
                 "do": fault.do,
                 "injected_by_s": fault.ended_s,
+                "leader_or_isr_changed_at_s": fault.changed_s,
                 "healed_at_s": fault.healed_s,
+                "isrs_full_at_s": fault.recovered_s,
                 "effect": "not known"
                 if fault.effect is None
                 else f"{'yes' if fault.effect else 'no'}: {fault.because}",

@@ -305,6 +305,29 @@ def test_each_gap_is_a_doubt(name: str, judged: dict[str, Verdict]) -> None:
     assert verdict.status is (Status.INCONCLUSIVE if expected else Status.PASS)
 
 
+@pytest.mark.parametrize(
+    ("history", "durable", "unknown"),
+    [
+        ("unfinished", 0, 4),
+        ("the drain is stuck", 2, 2),
+        ("no drain", 0, 4),
+        ("a replica's read is stuck", 4, 0),
+        ("no snapshot after healing", 4, 0),
+        ("a whole history", 4, 0),
+    ],
+)
+def test_a_record_that_was_not_read_back_is_not_known_to_be_durable(
+    judged: dict[str, Verdict], history: str, durable: int, unknown: int
+) -> None:
+    """Also where a live reader received it during the faults: that says nothing about the log afterwards."""
+    verdict = judged[history]
+    assert verdict.score is not None
+    assert verdict.promised == verdict.score.acked == durable + unknown
+    assert (verdict.durable, verdict.score.durable_raw, verdict.score.unknown) == (durable, durable, unknown)
+    assert verdict.score.share_raw == (1.0 if durable else None)
+    assert (verdict.score.episodes, verdict.score.episodes_unknown) == ((0, 1) if unknown else (1, 0))
+
+
 def test_a_damaged_file_that_hides_nothing_is_a_note(judged: dict[str, Verdict]) -> None:
     (note,) = judged["a file of one node is damaged, and the others have every record"].notes
     assert "offset 3 of node 2, the checksum is wrong" in note
@@ -349,11 +372,23 @@ def test_a_failing_check_is_a_doubt_and_the_others_still_count(
     history.drop("observations", kind="drain", offset=1)
     (verdict,) = verdicts(spark, [history])
     assert [f.kind.value for f in verdict.findings if f.condemns] == ["lost"]
+    assert verdict.score is not None
+    assert (verdict.durable, verdict.score.unknown) == (2, 0)
     said = {doubt.name.removeprefix("check_failed:"): doubt.text for doubt in verdict.doubts}
     assert list(said) == ["asked", "run", "java"]
     assert "no such column" in said["asked"]
     assert "'lost'" in said["run"]
     assert 'NumberFormatException: For input string: "nine"' in said["java"]
+
+
+def test_without_the_check_of_losses_no_record_is_known_to_be_durable(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(JUDGE, "queries", lambda: {"lost": broken})
+    (verdict,) = verdicts(spark, [History("AAA").build()])
+    assert verdict.status is Status.INCONCLUSIVE
+    assert verdict.score is not None
+    assert (verdict.promised, verdict.durable, verdict.score.unknown) == (3, 0, 3)
 
 
 def test_a_failing_input_is_a_doubt_for_each_check_that_needs_it(

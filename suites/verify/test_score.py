@@ -35,7 +35,7 @@ def step(name: str, start: int, end: int | None, *, fault: bool = True, held: bo
 
 
 def test_no_loss_in_twelve_episodes_bounds_the_chance_by_22_percent() -> None:
-    figures = score(acked=1000, lost=0, excused=0, episodes=[f"e{n}" for n in range(12)], findings=[])
+    figures = score(acked=1000, lost=0, excused=0, unknown=0, episodes=[f"e{n}" for n in range(12)], findings=[])
     assert (figures.episodes, figures.episodes_with_loss) == (12, 0)
     assert figures.loss_bound == pytest.approx(1 - 0.05 ** (1 / 12))
     assert (figures.share_raw, figures.nines_raw) == (1.0, None)
@@ -43,27 +43,47 @@ def test_no_loss_in_twelve_episodes_bounds_the_chance_by_22_percent() -> None:
 
 def test_each_episode_with_loss_counts_once() -> None:
     findings = [LOST, LOST, replace(LOST, step="kill_1"), replace(LOST, step="kill_3", excused_by="acks=0")]
-    figures = score(acked=1000, lost=15, excused=5, episodes=["kill_1", "kill_2", "kill_3"], findings=findings)
+    figures = score(
+        acked=1000, lost=15, excused=5, unknown=0, episodes=["kill_1", "kill_2", "kill_3"], findings=findings
+    )
     assert (figures.episodes, figures.episodes_with_loss) == (3, 2)
     assert (figures.durable_raw, figures.share_raw) == (985, 0.985)
     assert figures.share_excused == pytest.approx(985 / 995)
 
 
 def test_a_loss_between_two_episodes_counts_as_an_episode_with_loss() -> None:
-    figures = score(acked=10, lost=5, excused=0, episodes=["kill_1", "kill_2"], findings=[replace(LOST, step=None)])
+    figures = score(
+        acked=10, lost=5, excused=0, unknown=0, episodes=["kill_1", "kill_2"], findings=[replace(LOST, step=None)]
+    )
     assert (figures.episodes, figures.episodes_with_loss, figures.lost_without_fault) == (2, 1, 0)
 
 
 def test_a_run_without_faults_has_no_episodes_whatever_it_lost() -> None:
     findings = [replace(LOST, step=None), replace(LOST, count=2, step=None, excused_by="acks=0")]
-    figures = score(acked=10, lost=7, excused=2, episodes=[], findings=findings)
+    figures = score(acked=10, lost=7, excused=2, unknown=0, episodes=[], findings=findings)
     assert (figures.episodes, figures.episodes_with_loss, figures.loss_bound) == (0, 0, 1.0)
     assert figures.lost_without_fault == 5
 
 
 def test_without_acknowledged_records_there_is_no_share() -> None:
-    figures = score(acked=0, lost=0, excused=0, episodes=[], findings=[])
+    figures = score(acked=0, lost=0, excused=0, unknown=0, episodes=[], findings=[])
     assert (figures.share_raw, figures.share_excused, figures.nines_raw, figures.loss_bound) == (None, None, None, 1.0)
+
+
+def test_records_of_unknown_fate_count_as_neither_durable_nor_lost() -> None:
+    """Nor is any episode known to be without loss while they are unknown; one with a loss is."""
+    episodes = ["kill_1", "kill_2", "kill_3"]
+    none_lost = score(acked=100, lost=0, excused=0, unknown=100, episodes=episodes, findings=[])
+    assert (none_lost.durable_raw, none_lost.share_raw, none_lost.share_excused, none_lost.nines_raw) == (
+        0,
+        *[None] * 3,
+    )
+    assert (none_lost.episodes, none_lost.episodes_unknown, none_lost.loss_bound) == (0, 3, 1.0)
+    some_lost = score(acked=100, lost=5, excused=1, unknown=60, episodes=episodes, findings=[LOST])
+    assert (some_lost.durable_raw, some_lost.unknown, some_lost.share_raw) == (35, 60, 35 / 40)
+    assert some_lost.share_excused == pytest.approx(35 / 39)
+    assert (some_lost.episodes, some_lost.episodes_with_loss, some_lost.episodes_unknown) == (1, 1, 2)
+    assert some_lost.loss_bound == 1.0
 
 
 @pytest.mark.parametrize(("share", "expected"), [(0.9, 1.0), (0.999, 3.0), (0.0, 0.0), (1.0, None), (None, None)])

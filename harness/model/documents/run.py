@@ -246,3 +246,10 @@ class Run(Record, frozen=True, kw_only=True):
         object, meaning("figures of the load; in bundles by this harness those that the tables must have")
     ] = None
     run: Annotated[int | None, meaning("the number in the payloads of its records; not judged")] = None
+
+    @property
+    def lasted_s(self) -> float | None:
+        """From the begin of the run to its end; None where one of them is not known."""
+        if self.started_ns is None or self.ended_ns is None:
+            return None
+        return (self.ended_ns - self.started_ns) / 1e9

@@ -13,7 +13,7 @@ from harness.evidence.past_runs import PastGate
 from harness.model.exits import Exit
 from harness.model.verdict import Status
 from reports.review.comparison.times import Figures, Overall, Single, Times, times_of
-from reports.review.loaded import Loaded, load
+from reports.review.loaded import Loaded
 from reports.summary import covered_by_none, headline_lines, release_name, score_lines
 
 WITHOUT: Final = "no verdict"
@@ -93,11 +93,6 @@ def against(a: Loaded, b: Loaded, past: Sequence[PastGate] = ()) -> Against:
         times=times,
         rows=_rows(findings, times),
     )
-
-
-def read_against(a: Path, b: Path, past: Sequence[PastGate] = ()) -> Against:
-    """Compares two bundles or --out folders. BadEvidence if one of them is neither."""
-    return against(load(a), load(b), past)
 
 
 def _side(loaded: Loaded) -> Side:
@@ -208,7 +203,8 @@ def _score(side: Side, scenario: str) -> str:
     verdict = side.verdicts.get(scenario)
     if verdict is None or verdict.score is None:
         return "-"
-    return f"{verdict.score.episodes_with_loss} of {verdict.score.episodes}"
+    unknown = f", {verdict.score.episodes_unknown} unknown" if verdict.score.episodes_unknown else ""
+    return f"{verdict.score.episodes_with_loss} of {verdict.score.episodes}{unknown}"
 
 
 def document_of(compared_gates: Against) -> dict[str, object]:

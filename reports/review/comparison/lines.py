@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Final
 
 from harness.evidence.comparison import Found
@@ -36,6 +37,13 @@ def comparison_lines(compared: Against) -> list[Line]:
         lines.append((f"coverage: {less} scenarios cover less than before, {more} cover more", ""))
     lines += _times(compared)
     return lines
+
+
+def quiet_comparison_lines(compared: Against, place: Path) -> list[Line]:
+    """The word with its reason, the two verdicts, and where to look."""
+    before, now = (f"{origin.release} {origin.verdict}" for origin in (compared.a, compared.b))
+    both = f"  before: {before}; now: {now}"
+    return [(compared.word, _STYLE.get(compared.exit, "bold green")), (both, ""), (f"evidence: {place}", "")]
 
 
 def _side(compared: Against, number: int) -> str:

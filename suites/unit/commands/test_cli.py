@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 import types
@@ -19,7 +21,7 @@ from harness.clusters.nodes import clocks
 from harness.commands import cli
 from harness.commands.options import GateOptions, GateResult
 from harness.commands.output import Output
-from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
+from harness.evidence.gate import GateSummary, ScenarioResult, Try, decided, write_gate
 from harness.evidence.seal import seal_directory
 from harness.faults.steps.registry import needs
 from harness.model.documents.manifest import NamedRelease
@@ -347,6 +349,64 @@ def test_a_gate_writes_allure_results_on_demand(
     seal_directory(write_example(out / "one"))
     assert cli.invoke(["report", str(out / "one"), "--allure", str(results)]) is Exit.PASS
     assert {path.name for path in results.iterdir()} > before.keys()
+
+
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "truncated": lambda content: content[:200],
+    "empty": lambda _: b"",
+    "another document": lambda _: b"[]",
+    "another word": lambda content: content.replace(b'"PASS"', b'"GREAT"'),
+    "a finding without its kind": lambda content: content.replace(b'"findings": []', b'"findings": [{}]'),
+    "of another format": lambda content: content.replace(b'"format_version": ', b'"format_version": 9'),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_verdict_that_cannot_be_read_is_never_shown_as_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: str
+) -> None:
+    """A bundle alone is refused; one of a folder is named on the terminal and the page, and the others are shown."""
+    results = []
+    for name in ("whole", "torn"):
+        bundle = judged(seal_directory(write_example(tmp_path / "out" / name)).path, verdict(name, Status.PASS))
+        results.append(decided(name, [Try(bundle=bundle.name, status=Status.PASS)]))
+    summary = GateSummary(required=("whole", "torn"), results=tuple(results), release=NamedRelease(version="4.4.0"))
+    write_gate(tmp_path / "out", summary)
+    file = tmp_path / "out" / "torn" / "verdict.json"
+    changed = DAMAGES[damage](file.read_bytes())
+    assert changed != file.read_bytes()
+    file.write_bytes(changed)
+    assert cli.invoke(["report", str(tmp_path / "out" / "torn")]) is Exit.USAGE
+    said = capsys.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert line.startswith(f"durability: {file} ")
+    assert line.endswith(f"; run `durability verify {file.parent}`")
+    assert not (file.parent / "report").exists()
+    assert cli.invoke(["report", str(tmp_path / "out")]) is Exit.PASS
+    assert f"not judged: {file} " in capsys.readouterr().err
+    page = (tmp_path / "out" / "report" / "index.html").read_text(encoding="utf-8")
+    assert "<h1>INCONCLUSIVE: PASS of 1 of 2 bundles; 1 could not be judged" in page
+    (section,) = re.findall(r'id="scenario-torn".*?</summary>', page, re.DOTALL)
+    assert '<span class="word not-judged">NOT JUDGED</span>' in section
+    assert cli.invoke(["compare", str(tmp_path / "out"), str(tmp_path / "out")]) is Exit.USAGE
+    assert cli.invoke(["report", str(tmp_path / "out"), "--vote"]) is Exit.PASS
+    assert capsys.readouterr().out.startswith("0 (non-binding)")
+
+
+def test_each_of_several_folders_gets_its_page_or_none_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outs = [tmp_path / name for name in ("a", "b")]
+    for out in outs:
+        judged(seal_directory(write_example(out / "calm")).path, verdict("calm", Status.PASS))
+    assert cli.invoke(["report", *map(str, outs)]) is Exit.PASS
+    pages = [out / "report" / "index.html" for out in outs]
+    assert capsys.readouterr().out.splitlines() == [f"wrote {page}" for page in pages]
+    assert cli.invoke(["report", *map(str, outs), "--json"]) is Exit.PASS
+    assert json.loads(capsys.readouterr().out) == [{"page": str(page)} for page in pages]
+    pages[0].unlink()
+    for wrong in (["nowhere"], ["--out", str(tmp_path / "c")], ["--allure", str(tmp_path / "c")]):
+        assert cli.invoke(["report", *map(str, outs), *wrong]) is Exit.USAGE
+    assert not pages[0].exists()
 
 
 def test_a_folder_that_cannot_have_allure_results_does_not_change_the_verdict(

@@ -19,6 +19,7 @@ from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.model.verdict import Status
 from harness.run.scenario_run import Driven, Task
+from reports.review.comparison.against import against
 from suites.unit.commands.test_gate import judging, stand_ins  # noqa: F401
 from suites.unit.evidence_examples import lost, verdict, write_example
 from suites.unit.reports.test_comparison import gate as folder
@@ -85,6 +86,30 @@ def test_a_gate_against_a_release_plays_that_first_by_the_same_seed_and_ends_as_
     assert 'id="comparison"' in page
     assert 'id="trend"' in page
     assert cli.invoke(["verify", "out"]) is not Exit.USAGE  # the folder in it is no bundle
+
+
+def test_a_quiet_gate_against_a_release_prints_three_lines_about_the_comparison(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judges(monkeypatch, before={}, after={"calm": Status.FAIL})
+    made: list[object] = []
+
+    def counted(*given: Any) -> Any:
+        made.append(given)
+        return against(*given)
+
+    monkeypatch.setattr("reports.compare", counted)
+    assert cli.invoke(["gate", "--only", "calm", "--against", OTHER, "--out", "out", "--quiet"]) is Exit.FAIL
+    word, both, where = capsys.readouterr().out.splitlines()
+    assert word == "WORSE: a promise is broken that was not broken before, in calm"
+    assert both.startswith(
+        f"  before: Kafka {OTHER} (commit commit of {OTHER}) PASS of 1 of 32 scenarios; now: Kafka 4.3.1"
+    )
+    assert both.endswith(" FAIL in 1 of 1 scenarios that ran, of 32")
+    assert where == f"evidence: {Path('out') / 'report' / 'index.html'}"
+    assert len(made) == 1  # terminal and page show the same one
+    page = (tmp_path / "out" / "report" / "index.html").read_text(encoding="utf-8")
+    assert word.removeprefix("WORSE:") in page
 
 
 def test_a_scenario_without_a_verdict_on_the_tested_release_alone_is_an_error_of_the_harness(

@@ -328,7 +328,7 @@ def test_the_terminal_and_the_page_say_the_same_and_no_text_becomes_markup(tmp_p
     said = [text.strip() for text, _ in comparison_lines(found)]
     assert "lost in gone, a partition of plain: 3 before, 0 now" in said
     assert any("p99 of acks during faults" in line and "higher" in line for line in said)
-    html = reports.write_page(b, against=a).read_text(encoding="utf-8")
+    html = reports.write_page(b, against=reports.compared(a, b)).read_text(encoding="utf-8")
     text = Text(html).text
     assert "<script>alert(1)" not in html
     assert "lost in new, a partition of <script>alert(1)</script>�[31m: 0 before, 5 now" in text

@@ -17,7 +17,7 @@ from junitparser import Error, Failure, JUnitXml
 from msgspec.structs import replace
 
 import reports
-from harness.evidence.documents import plain
+from harness.evidence.documents import plain, write_json
 from harness.evidence.gate import GateSummary, ScenarioResult, Try, bundles_in, decided, read_gate, rejudged, write_gate
 from harness.evidence.verdicts import read_verdict, verdict_of
 from harness.model.bound import loss_bound
@@ -40,7 +40,7 @@ from harness.model.plugin import Plugin, activated
 from harness.model.verdict import Doubt, Status, Verdict
 from reports.overview import LINES_MAX, summary_lines
 from reports.pytest_outcome import Inconclusive, assert_pass
-from reports.summary import _share, replay_command
+from reports.summary import _share, durable_text, replay_command
 from reports.terminal import clean
 from suites.unit.evidence_examples import judged, lost, verdict
 
@@ -234,6 +234,36 @@ def test_excused_losses_are_shown_under_a_pass() -> None:
     assert "1,000 of 1,000 promised records (100 %) durable; raw 950 of 1,000 acked records (95 %, 1.3 nines)" in said
 
 
+def with_unknown(given: Verdict, unknown: int, episodes: int) -> Verdict:
+    """The verdict, with records and fault episodes of which it is unknown whether they were lost."""
+    assert given.score is not None
+    left = given.score.episodes - episodes
+    durable = given.score.durable_raw - unknown
+    scored = replace(given.score, unknown=unknown, durable_raw=durable, episodes=left, episodes_unknown=episodes)
+    return replace(given, score=scored, durable=given.durable - unknown)
+
+
+def test_records_that_were_not_read_back_are_named_and_not_called_durable() -> None:
+    """Neither are fault episodes called free of loss."""
+    none = with_unknown(verdict("a", Status.INCONCLUSIVE), 1000, 6)
+    said = text_of(gate_summary(ran("a", Status.INCONCLUSIVE)), none).splitlines()
+    assert "it is unknown whether 6 fault episodes lost promised records" in said
+    text = "it is unknown whether 1,000 promised records are lost: no read after healing returned them"
+    assert f"  descriptive: {text}" in said
+    some = with_unknown(verdict("a", Status.INCONCLUSIVE), 300, 2)
+    results = (ran("a", Status.INCONCLUSIVE), ran("b", Status.PASS))
+    said = text_of(gate_summary(*results), some, verdict("b", Status.PASS)).splitlines()
+    assert (
+        "0 of 10 fault episodes lost promised records; up to 26 % chance of loss an episode at 95 %; "
+        "it is unknown whether 2 other fault episodes lost promised records"
+    ) in said
+    assert (
+        "  descriptive: 1,700 of 1,700 promised records (100 %) durable; raw 1,700 of 1,700 acked records (100 %); "
+        "it is unknown whether 300 other promised records are lost: no read after healing returned them"
+    ) in said
+    assert durable_text(some).startswith("700 of 700 promised records durable; it is unknown whether 300 other")
+
+
 def test_findings_of_one_place_and_step_are_one_incident() -> None:
     findings = [lost(10, first=100 * n) for n in range(9)]
     said = text_of(gate_summary(ran("a", Status.FAIL)), verdict("a", Status.FAIL, *findings))
@@ -372,6 +402,41 @@ def test_junit_has_one_case_for_each_scenario(tmp_path: Path) -> None:
     assert (cases["thin"][0].type, cases["broke"][0].type) == ("INCONCLUSIVE", "HarnessFailure")
     assert cases["left_out_0"][0].message == "not reached: the gate ended before it"
     assert (document.tests, document.failures, document.errors) == (5, 1, 3)
+
+
+def write_times(bundle: Path, started_ns: int | None, ended_ns: int | None) -> None:
+    contract: dict[str, object] = {"topics": {}, "exact_losses": [], "producers": {}}
+    run = {"finished": True, "contract": contract, "started_ns": started_ns, "ended_ns": ended_ns}
+    write_json(bundle / "run.json", run)
+
+
+@pytest.mark.parametrize(("took_s", "whole"), [(61.5, 61.5), (None, 34.25)])
+def test_junit_says_how_long_each_scenario_ran(tmp_path: Path, took_s: float | None, whole: float) -> None:
+    """Both tries of `a` count; of `b` the end is not known, and `c` has no run.json."""
+    start = 1_795_265_533_000_000_000
+    for name, ended_ns in (("a", start + 4_250_000_000), ("a-again", start + 90_000_000_000), ("b", None)):
+        judged(tmp_path / name, verdict(name, Status.PASS))
+        write_times(tmp_path / name, start + 60_000_000_000 * (name == "a-again"), ended_ns)
+    judged(tmp_path / "c", verdict("c", Status.PASS))
+    first, second = (Try(bundle=name, status=Status.PASS) for name in ("a", "a-again"))
+    results = (decided("a", [first, second]), ran("b", Status.PASS), ran("c", Status.PASS))
+    reports.write_junit(replace(gate_summary(*results), took_s=took_s), tmp_path)
+    document = ElementTree.parse(tmp_path / "junit.xml").getroot()
+    assert [case.get("time") for case in document.iter("testcase")] == ["34.25", None, None]
+    (suite,) = document.iter("testsuite")
+    assert suite.get("timestamp") == "2026-11-21T12:52:13"
+    assert set(document.keys()) == {"name", "tests", "failures", "errors", "time"}
+    for one in (document, suite):
+        assert float(one.get("time") or 0) == whole
+        assert re.fullmatch(r"\d+(\.\d+)?", one.get("time") or "")  # readers know no exponents
+
+
+def test_junit_of_one_bundle_has_its_time(tmp_path: Path) -> None:
+    judged(tmp_path / "a", verdict("a", Status.PASS))
+    write_times(tmp_path / "a", 10**9, 3 * 10**9)
+    reports.write_junit(gate_summary(ran("a", Status.PASS)), tmp_path / "a")
+    (case,) = ElementTree.parse(tmp_path / "a" / "junit.xml").getroot().iter("testcase")
+    assert case.get("time") == "2.0"
 
 
 def test_a_verdict_is_the_outcome_of_a_test() -> None:

@@ -128,6 +128,31 @@ def test_a_fault_lasts_from_its_injection_to_its_healing(tmp_path: Path) -> None
     (fault,) = shown(write_run(tmp_path)).faults
     assert (fault.name, fault.do, fault.effect, fault.because) == ("kill_leader", "kill", True, "its leader epoch rose")
     assert (fault.started_s, fault.ended_s, fault.healed_s) == (1.2, 1.3, 2.5)
+    assert fault.changed_s == 1.5  # the election
+    assert fault.recovered_s is None  # the ISR stays [2]
+
+
+def test_a_fault_shows_when_leaders_or_isrs_changed_and_were_full_again(tmp_path: Path) -> None:
+    """A change before it or after its healing is not its own; nor is one that leaves leader and ISR as they were."""
+    bundle = write_run(tmp_path)
+    full = (1, 2, 3)
+    changes = [led(-1, 1, 0, full), led(1.0, 1, 0, (1, 2)), led(1.1, 1, 0, full), led(1.25, 1, 0, full)]
+    effect = {"held": True, "because": "its leader epoch rose"}
+    steps = step("kill_leader", "kill", 1.2, 2.5, effect=effect), step("later", "cut", 2.6, 2.8, effect=effect)
+    write_steps(bundle, *steps)
+    write_history(bundle, history(*changes, led(1.7, 2, 1, (2, 3)), led(2.9, 2, 1, full)))
+    kill, later = shown(bundle).faults
+    assert (kill.changed_s, kill.recovered_s) == (1.7, 2.9)
+    assert (later.changed_s, later.recovered_s) == (None, 2.9)
+    write_steps(bundle, step("kill_leader", "kill", 1.2, 2.5, effect={"held": False, "because": "no"}))
+    (kill,) = shown(bundle).faults
+    assert kill.changed_s is None
+    write_history(bundle, history(*changes))
+    (kill,) = shown(bundle).faults
+    assert kill.recovered_s == kill.healed_s  # every ISR was full
+    (bundle / "history.json").unlink()
+    (kill,) = shown(bundle).faults
+    assert (kill.changed_s, kill.recovered_s) == (None, None)
 
 
 def test_topics_of_the_same_name_are_told_apart() -> None:
