@@ -8,13 +8,14 @@ import secrets
 from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
-from typing import TypedDict, Unpack, cast
+from typing import TypedDict, Unpack
 
 import click
 
 import reports
 from harness.commands import completion, doctor, listing, open_report
 from harness.commands import verify as verify_command
+from harness.commands.audit import audit
 from harness.commands.compare import compare, gate_against
 from harness.commands.contract_options import Given, settings_options
 from harness.commands.exit_codes import guarded, writable_folder, writable_here
@@ -23,6 +24,7 @@ from harness.commands.known_option import with_known
 from harness.commands.option_types import PATH, Command, Whole, with_plugins
 from harness.commands.options import OUT_DEFAULT, RECORDS_DEFAULT, TRIES_MAX, GateOptions, GateResult
 from harness.commands.output import JSON, Output, print_table, with_allure, with_output
+from harness.commands.usage import invoked
 from harness.evidence.documents import plain
 from harness.evidence.gate import read_gate
 from harness.evidence.seal import seal_directory
@@ -84,6 +86,7 @@ def commands() -> None:
     """
 
 
+commands.add_command(audit)
 commands.add_command(compare)
 commands.add_command(history_command)
 
@@ -517,20 +520,7 @@ def run_command(arguments: list[str]) -> Exit:
     """Runs the command with these arguments. It may raise anything; BadInput on wrong usage."""
     if (answered := completion.asked(commands)) is not None:
         return answered
-    try:
-        # Not click's own main(): it ends in 1 on every broken pipe, even that of a socket, and without a message.
-        with commands.make_context("durability", [*arguments] or ["--help"]) as context:
-            return cast(Exit, commands.invoke(context))
-    except click.exceptions.Exit as after_help:
-        return Exit(after_help.exit_code) if arguments else Exit.USAGE
-    except click.ClickException as usage:
-        raise BadInput(_usage(usage)) from None
-
-
-def _usage(usage: click.ClickException) -> str:
-    sentence = " ".join(usage.format_message().split()).rstrip(".")
-    context = getattr(usage, "ctx", None)
-    return f"{sentence}; `{context.command_path} --help` says more" if context else sentence
+    return invoked(commands, completion.NAME, arguments)
 
 
 def invoke(arguments: list[str]) -> Exit:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 import harness
 import reports
+from harness.audit.rules import catalogue as rules
 from harness.commands.matrix import declared_cells, matrix_scenarios
 from harness.evidence import format_tables
 from harness.evidence.documents import write_json
@@ -36,6 +37,7 @@ def pages(played: Sequence[Path] = (PLAYED,)) -> dict[Path, str]:
     """The text of every catalogue, by its path. played: the results that MATRIX.md shows."""
     checks = _catalogue_of_checks()
     return {
+        _PACKAGE / "audit" / "rules" / "CATALOGUE.md": rules.render(),
         _PACKAGE / "faults" / "CATALOGUE.md": faults.render(),
         _PACKAGE / "scenarios" / "CATALOGUE.md": scenarios.render(),
         _PACKAGE / "verify" / "checks" / "CATALOGUE.md": checks.render(),

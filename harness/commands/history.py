@@ -14,7 +14,7 @@ from harness.evidence.gate import GateSummary
 from harness.evidence.past_runs import append, past_gates
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
-from harness.model.scenario.toml import hint
+from harness.model.hints import hint
 
 LAST: Final = 10
 

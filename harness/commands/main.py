@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 # Exit.HARNESS and Exit.INTERRUPTED, which may not be imported yet when they are needed.
 _HARNESS = 3
 _INTERRUPTED = 130
+_AUDIT = "audit"
+_COMPLETION = "_DURABILITY_COMPLETE"  # a shell asks for completions, which needs all commands
 
 
 def main() -> NoReturn:
@@ -38,8 +40,18 @@ def main() -> NoReturn:
 def _run() -> Exit:
     from harness.model.errors import HarnessFailure
 
+    arguments = sys.argv[1:]
     try:
-        from harness.commands.cli import run_command
+        if arguments[:1] == [_AUDIT] and _COMPLETION not in os.environ:
+            # It runs for weeks in little memory, so the libraries of the other commands stay out.
+            from harness.kafka.messages_only import import_messages_only
+
+            import_messages_only()
+            from harness.commands.audit import run_audit as run_command
+
+            del arguments[0]
+        else:
+            from harness.commands.cli import run_command
     except MemoryError:
         raise
     except Exception as broken:  # a broken library may raise anything
@@ -47,4 +59,8 @@ def _run() -> Exit:
         raise HarnessFailure(
             f"its libraries cannot be imported ({type(broken).__name__}: {text}); install it in a new environment"
         ) from broken
-    return run_command(sys.argv[1:])
+    return run_command(arguments)
+
+
+if __name__ == "__main__":
+    main()

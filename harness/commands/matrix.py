@@ -26,8 +26,8 @@ from harness.model.errors import BadInput
 from harness.model.excuse import COMPACTION, SHARE_ARCHIVED, TIER_METADATA_LOST, TIER_OBJECTS_DELETED
 from harness.model.exits import Exit, worst
 from harness.model.finding import Finding, FindingKind, Kind
+from harness.model.hints import hint
 from harness.model.scenario.scenario import Matrix, Scenario
-from harness.model.scenario.toml import hint
 from harness.model.verdict import Status, Verdict
 from harness.run.progress import Progress
 

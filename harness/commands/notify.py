@@ -15,7 +15,7 @@ _CONNECT_S: Final = 5.0
 _READ_S: Final = 30.0  # the sender ends then, long after its caller
 
 
-def check_url(url: str) -> str:
+def check_url(url: str, option: str = "--notify") -> str:
     """The address itself. BadInput unless a POST can be sent to it by HTTP."""
     try:
         parts = urlsplit(url)
@@ -24,7 +24,7 @@ def check_url(url: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise BadInput("--notify: the address is not one of http or https; give it as https://host/path")
+        raise BadInput(f"{option}: the address is not one of http or https; give it as https://host/path")
     return url
 
 

@@ -28,9 +28,9 @@ from harness.faults.steps import registry
 from harness.faults.steps.step import Kind, is_disturbance, registered, unregister
 from harness.model.errors import BadInput
 from harness.model.finding import OwnKind, kinds, with_kinds
+from harness.model.hints import hint
 from harness.model.plugin import Plugin, activated
 from harness.model.scenario.scenario import Scenario
-from harness.model.scenario.toml import hint
 
 FAULTS: Final = "faults"
 SCENARIOS: Final = "scenarios"

@@ -16,8 +16,8 @@ from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.kafka.release.cache import default_cache
 from harness.model.errors import BadInput
 from harness.model.exits import Exit, worst
+from harness.model.hints import hint
 from harness.model.scenario.scenario import Regression, Scenario
-from harness.model.scenario.toml import hint
 from harness.model.verdict import Status
 from harness.run.progress import Progress
 

@@ -32,7 +32,7 @@ from urllib.parse import urlsplit
 from harness.model.documents.record import Record, meaning
 from harness.model.errors import BadInput
 from harness.model.finding import kind_of, kinds
-from harness.model.scenario.toml import hint, refuse_unknown
+from harness.model.hints import hint, refuse_unknown
 from harness.model.user_files import TEXT_MAX, read_bytes, reason
 from harness.model.version import numbers_of
 

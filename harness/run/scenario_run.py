@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from harness.kafka.admin.positions import SampledTopic
 from harness.model.backend import PROCESSES
 from harness.model.clock import now_ns
 from harness.model.contract.internal_topics import internal_topics
+from harness.model.documents.audit import AuditReport
 from harness.model.documents.cluster import BrokerView, ClusterReports, ShareGroupOffset, Snapshot
 from harness.model.documents.contract import Contract
 from harness.model.documents.coordinators import CoordinatorLook
@@ -50,6 +52,7 @@ from harness.model.verdict import Doubt
 from harness.model.wait_budget import WaitBudget
 from harness.run import broker_state, coordinators, load_floors, recovery, share_groups, tls_probe
 from harness.run.admin_probe import AdminProbe
+from harness.run.auditor import RunAuditor
 from harness.run.coordinator_states import CoordinatorStates
 from harness.run.fault_windows import targets_of, windows_of
 from harness.run.live_figures import LiveFigures
@@ -175,6 +178,7 @@ class _Record:
         self.access = Access(cluster.client_settings())
         self.listeners: list[Listener] = []  # results of tls_probe
         self.exits: tuple[ProcessExit, ...] = ()
+        self.audit: AuditReport | None = None
         self.died = False  # a process ended although no fault let it end
         self.crashed = False  # and the machine did not end it
         self.budget = WaitBudget()
@@ -235,6 +239,7 @@ class _Record:
             tier_at_rest=self.tier_at_rest,
             secured=secured,
             exits=self.exits,
+            audit=self.audit,
             load=self.load or {},
             run=self.task.run,
         )
@@ -243,8 +248,11 @@ class _Record:
 
 
 def _run(record: _Record, say: Say) -> None:
-    with broker_state.observer(record.cluster) as admin:
-        _run_observed(record, admin, say)
+    with broker_state.observer(record.cluster) as admin, closing(RunAuditor(record.cluster)) as auditor:
+        try:
+            _run_observed(record, admin, say)
+        finally:
+            record.audit = auditor.end()
 
 
 def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:

@@ -11,6 +11,7 @@ from typing import Final
 from harness.faults.steps.registry import check_steps
 from harness.model.backend import CONTAINERS, PROCESSES
 from harness.model.errors import BadInput
+from harness.model.hints import hint
 from harness.model.scenario import toml
 from harness.model.scenario.scenario import KNOWN_BUG, SETS, Scenario
 from harness.model.user_files import read_text
@@ -78,7 +79,7 @@ def tagged(wanted: Iterable[str]) -> list[Scenario]:
     wanted = frozenset(wanted)
     for tag in sorted(wanted):
         if tag not in tags():
-            raise BadInput(f"no scenario has the tag {tag!r}{toml.hint(tag, tags())}")
+            raise BadInput(f"no scenario has the tag {tag!r}{hint(tag, tags())}")
     return _in_order(s for s in every().values() if wanted & set(tags_of(s)))
 
 
@@ -98,7 +99,7 @@ def load(spec: str) -> Scenario:
         raise BadInput(f"scenario {spec} is a folder; give one of its .toml files")
     if path.suffix.lower() == ".toml":
         raise BadInput(f"scenario {spec}: the name of a scenario file must end in .toml, in lower case; rename it")
-    raise BadInput(f"no scenario {spec!r}{toml.hint(spec, every())}")
+    raise BadInput(f"no scenario {spec!r}{hint(spec, every())}")
 
 
 def of_file(path: Path, spec: str) -> Scenario:

@@ -12,7 +12,7 @@ import numpy as np
 
 from harness.model.documents.cluster import PartitionState
 from harness.model.history.changes import NO_LEADER
-from harness.model.history.history import ElectedFrom
+from harness.model.history.elections import ElectedFrom
 from reports.incidents.evidence import Evidence
 from reports.incidents.offsets import (
     READERS_MAX,

@@ -32,12 +32,13 @@ ROOMS: dict[str, set[str]] = {
     "model": set(),
     "evidence": {"model"},
     "kafka": {"model"},
+    "audit": {"model", "kafka"},
     "clusters": {"model", "evidence", "kafka"},
     "faults": _BASE,
     "workload": _BASE,
     "scenarios": {"model", "faults"},
     "verify": {"model", "evidence"},
-    "run": {*_BASE, "faults", "workload", "scenarios"},
+    "run": {*_BASE, "faults", "workload", "scenarios", "audit"},
 }
 ROOMS["commands"] = {*ROOMS}
 

@@ -29,8 +29,8 @@ from harness.model.clock import now_ns
 from harness.model.documents import steps
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.facts import FactKind
+from harness.model.hints import hint
 from harness.model.scenario.scenario import Deadline
-from harness.model.scenario.toml import hint
 from harness.model.waiting import wait_for
 
 # The requests to hold that producers send.

@@ -13,8 +13,8 @@ from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import CLIENT, CLIENTS
 from harness.model.errors import BadInput
+from harness.model.hints import hint
 from harness.model.link import Break
-from harness.model.scenario.toml import hint
 
 PartiesExpr = Annotated[str, "parties"]  # an expression of nodes, or "client", or "isolated_client"
 Link = tuple[str, str]  # the party that opens the connection, and the party that it connects to

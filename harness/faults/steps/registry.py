@@ -21,8 +21,9 @@ from harness.faults.steps.step import Fault, Kind, StepRef, registered
 from harness.faults.steps.step import is_disturbance as is_disturbance
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
+from harness.model.hints import hint
 from harness.model.scenario.scenario import Scenario, Step
-from harness.model.scenario.toml import build, hint
+from harness.model.scenario.toml import build
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,11 +12,11 @@ from harness.faults.steps.step import Fault, Kind
 from harness.faults.steps.targets import CLIENTS, ISOLATED, Nodes, ids_of, parse_nodes, place_of, share_of
 from harness.model.contract.internal_topics import internal_topics
 from harness.model.errors import BadInput
+from harness.model.hints import hint
 from harness.model.place import Place
 from harness.model.scenario.rules import partition_of
 from harness.model.scenario.scenario import Admin, Producer, Scenario, Topic
 from harness.model.scenario.tier_rules import is_tiered
-from harness.model.scenario.toml import hint
 
 BROKERS = "brokers"
 CONTROLLERS = "controllers"

@@ -27,8 +27,8 @@ from typing import Protocol
 
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput, HarnessTimeout
+from harness.model.hints import hint
 from harness.model.place import Place
-from harness.model.scenario.toml import hint
 
 # Parties that are clients. Every other party is a node.
 CLIENT = "client"

@@ -14,12 +14,19 @@ _LABEL: Final = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?")
 _FORM: Final = "give HOST:PORT, with commas between several, and an IPv6 address as [::1]:9092"
 
 
-def check_addresses(text: str) -> None:
+def check_addresses(text: str, option: str = "--bootstrap") -> None:
     """BadInput, which names the wrong part, unless each part of `text` is a name or an IP address with a port."""
     for part in text.split(","):
         if wrong := _wrong(part.strip()):
             where = f" {part.strip()!r}" if part.strip() else ""
-            raise BadInput(f"--bootstrap {text!r}: the address{where} {wrong}; {_FORM}")
+            raise BadInput(f"{option} {text!r}: the address{where} {wrong}; {_FORM}")
+
+
+def addresses_of(text: str, option: str = "--bootstrap") -> tuple[tuple[str, int], ...]:
+    """The hosts and ports of several addresses; BadInput as for `check_addresses`."""
+    check_addresses(text, option)
+    parts = (part.strip().rpartition(":") for part in text.split(","))
+    return tuple((host.removeprefix("[").removesuffix("]"), int(port)) for host, _, port in parts)
 
 
 def _wrong(address: str) -> str | None:

@@ -38,7 +38,7 @@ from harness.kafka.admin.groups import ProducerOnPartition, TransactionState
 from harness.kafka.admin.log_dirs import LogDirectories, ReplicaDirectory
 from harness.kafka.admin.metadata_by_node import Seen
 from harness.kafka.admin.offsets import EpochEnd, TieredReplica, TimedOffset
-from harness.kafka.admin.quorum import Quorum
+from harness.kafka.admin.quorum_state import Quorum
 from harness.kafka.admin.share_groups import ShareOffset
 from harness.kafka.admin.snapshots import PATIENT_S
 from harness.kafka.admin.topics import PartitionState, TopicsSeen

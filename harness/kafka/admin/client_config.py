@@ -12,9 +12,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-from cryptography.hazmat.primitives.serialization import Encoding
-from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
-
 from harness.model.errors import BadInput
 from harness.model.user_files import STORE_MAX, read_bytes, read_text, reason
 
@@ -140,6 +137,10 @@ def _trusted(given: Mapping[str, str], where: str) -> dict[str, str]:
     location, content = _store(given, where, "ssl.truststore")
     if content.startswith(_PEM):
         return {"ssl.ca.location": str(location)}
+    # Imported here, because it takes 6 MiB, and most files need it never.
+    from cryptography.hazmat.primitives.serialization import Encoding
+    from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
+
     try:
         store = load_pkcs12(content, given.get("ssl.truststore.password", "").encode() or None)
     except ValueError as refused:

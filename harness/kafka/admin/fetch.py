@@ -8,7 +8,7 @@ from typing import Final
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import FetchRequest
 
-from harness.kafka.admin.wire import Wire, call, error_name
+from harness.kafka.admin.wire import Call, Wire, call, error_name
 
 FETCH_S: Final = 5.0  # a read from the remote tier may take remote.fetch.max.wait.ms, half a second
 _WAIT_MS: Final = 500
@@ -28,12 +28,17 @@ class Served:
 
 def fetch(wire: Wire, broker: int, topic: str, partition: int, offset: int, max_bytes: int) -> Served:
     """The broker's answer to a consumer's fetch. Unanswered when there is no answer in time."""
+    return served(wire.ask(broker, fetch_call(topic, partition, offset, max_bytes), FETCH_S))
+
+
+def fetch_call(topic: str, partition: int, offset: int, max_bytes: int, wait_ms: int = _WAIT_MS) -> Call:
+    """A consumer's fetch. wait_ms: how long the broker waits for a first record."""
     fetch_topic = FetchRequest.FetchTopic
-    question = call(
+    return call(
         FetchRequest,
         _NEWEST_FETCH,
         replica_id=_CONSUMER,
-        max_wait_ms=_WAIT_MS,
+        max_wait_ms=wait_ms,
         min_bytes=1,
         max_bytes=max_bytes,
         isolation_level=0,
@@ -57,10 +62,9 @@ def fetch(wire: Wire, broker: int, topic: str, partition: int, offset: int, max_
         forgotten_topics_data=[],
         rack_id="",
     )
-    return _served(wire.ask(broker, question, FETCH_S))
 
 
-def _served(answer: ApiMessage) -> Served:
+def served(answer: ApiMessage) -> Served:
     if error := error_name(answer.error_code):
         return Served(error, b"")
     part = answer.responses[0].partitions[0]

@@ -6,8 +6,6 @@ ApiVersions before authentication (KIP-43).
 
 from __future__ import annotations
 
-import ssl
-import struct
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -23,7 +21,8 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 )
 
 from harness.kafka.admin.addresses import check_addresses
-from harness.kafka.admin.wire import ANSWER_S, Connection, metadata_offset
+from harness.kafka.admin.security import Security, tls_of
+from harness.kafka.admin.wire import ANSWER_S, BROKEN, Connection, Refused, metadata_offset
 from harness.model.errors import BadInput
 
 ASK_S: Final = 5.0  # after which the client reports a timeout of a request for settings
@@ -87,27 +86,15 @@ class OrdinaryClient:
 
     def levels(self, brokers: Iterable[tuple[str, int]]) -> dict[str, int]:
         answers = []
-        with suppress(OSError):  # stores that librdkafka opens and Python's ssl does not
-            tls = _tls(self._config)
+        with suppress(BadInput):  # librdkafka supports more than our own connections
+            # Without the login, which ApiVersions does not need.
+            security = Security(tls_of(self._config))
             for broker in brokers:
-                with suppress(OSError, ValueError, IndexError, struct.error):
-                    connection = Connection(broker, time.monotonic() + ANSWER_S, tls)
+                with suppress(Refused, *BROKEN):
+                    connection = Connection(broker, time.monotonic() + ANSWER_S, security)
                     connection.close()
                     answers.append(connection.reported)
         if not answers:
             return {}
         newest = max(answers, key=metadata_offset)
         return {feature.name: feature.max_version_level for feature in newest.finalized_features or ()}
-
-
-def _tls(config: Mapping[str, str]) -> ssl.SSLContext | None:
-    """The same TLS settings as those of librdkafka; None when it uses none."""
-    if "SSL" not in config.get("security.protocol", "").upper():
-        return None
-    context = ssl.create_default_context(cafile=config.get("ssl.ca.location"), cadata=config.get("ssl.ca.pem"))
-    context.check_hostname = config.get("ssl.endpoint.identification.algorithm") != "none"
-    if config.get("enable.ssl.certificate.verification") == "false":
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    if shown := config.get("ssl.certificate.location"):
-        context.load_cert_chain(shown, config.get("ssl.key.location"), config.get("ssl.key.password"))
-    return context

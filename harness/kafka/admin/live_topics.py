@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException
@@ -13,18 +13,9 @@ from confluent_kafka.admin import ClusterMetadata, ResourceType, TopicMetadata  
 
 from harness.kafka.admin.features import elr_level, transaction_level
 from harness.kafka.admin.live_client import ASK_S, ClusterSource
-from harness.model.contract.configuration import AS_RETENTION, TopicSettings
-from harness.model.contract.contract import (
-    APPEND_TIME,
-    DELETE_RETENTION,
-    MIN_COMPACTION_LAG,
-    MIN_INSYNC,
-    TIMESTAMP_TYPE,
-    timestamp_type,
-)
-from harness.model.contract.flushing import FLUSH_LOOKS, unless_never
-from harness.model.contract.internal_topics import OFFSETS, OWN, TIER_METADATA
-from harness.model.contract.kafka_defaults import DELETE_RETENTION_MS_DEFAULT
+from harness.model.contract.configuration import TopicSettings
+from harness.model.contract.internal_topics import OWN
+from harness.model.contract.read_settings import topic_settings
 from harness.model.errors import BadInput
 
 DEADLINE_S: Final = 15.0
@@ -218,39 +209,8 @@ def _topic(
     return LiveTopic(
         name=name,
         internal=name in OWN,
-        settings=replace(
-            _settings(config, replicas, broker, bool(elr)),
-            keeps_offsets=name == OFFSETS,
-            keeps_tier=name == TIER_METADATA,
-        ),
+        settings=topic_settings(name, config, replicas, broker, elr=bool(elr)),
         isr={number: len(partition.isrs) for number, partition in partitions.items()},
         elr_known=elr is not None,
         leaderless=sorted(number for number, partition in partitions.items() if partition.leader == _NO_LEADER),
     )
-
-
-def _settings(config: Mapping[str, str], replicas: int, broker: Mapping[str, str], elr: bool) -> TopicSettings:
-    policy = config.get("cleanup.policy", "delete")
-    return TopicSettings(
-        replicas=replicas,
-        min_isr=int(config.get(MIN_INSYNC, "1")),
-        unclean=config.get("unclean.leader.election.enable") == "true",
-        elr=elr,
-        flush_messages=_at_least(1, unless_never(config.get("flush.messages", ""))),  # 2.x allowed 0
-        flush_ms=unless_never(config.get("flush.ms", "")),
-        flush_scheduler_ms=unless_never(broker.get(FLUSH_LOOKS, "")),
-        retention_ms=int(config.get("retention.ms", "-1")),
-        retention_bytes=_at_least(0, int(config.get("retention.bytes", "-1"))),  # every negative number means no limit
-        deletes="delete" in policy,
-        compacted="compact" in policy,
-        compaction_lag_ms=int(config.get(MIN_COMPACTION_LAG, 0)),
-        tiered=config.get("remote.storage.enable") == "true",
-        local_retention_ms=int(config.get("local.retention.ms", AS_RETENTION)),
-        local_retention_bytes=int(config.get("local.retention.bytes", AS_RETENTION)),
-        append_time=timestamp_type(config.get(TIMESTAMP_TYPE, "")) == APPEND_TIME,
-        delete_retention_ms=int(config.get(DELETE_RETENTION, DELETE_RETENTION_MS_DEFAULT)),
-    )
-
-
-def _at_least(least: int, value: int) -> int:
-    return max(least, value) if value >= 0 else -1

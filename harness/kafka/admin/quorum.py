@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Final
 
-from kafka.protocol.admin import DescribeQuorumRequest
 from kafka.protocol.api_message import ApiMessage
 
+from harness.kafka.admin.quorum_state import Quorum, quorum_of, quorum_question, quorum_refusal
 from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, Wire, call, error_name
 from harness.kafka.messages import AddRaftVoterRequest, RemoveRaftVoterRequest
 from harness.kafka.settings.node_settings import controller_address
-from harness.kafka.storage.uuids import kafka_uuid, uuid_of
+from harness.kafka.storage.uuids import uuid_of
 from harness.model.errors import HarnessTimeout
 
 _CHANGE_MS: Final = 5000
@@ -21,25 +20,11 @@ FORWARDED_S: Final = 6.0  # the time that one node gets for a request to the act
 _POLL_S: Final = 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class Quorum:
-    """The metadata quorum. Log ends by node id; observers are the brokers (and controllers that do not vote)."""
-
-    leader: int
-    leader_epoch: int
-    high_watermark: int
-    voters: dict[int, int]
-    observers: dict[int, int]
-    directories: dict[int, str] = field(
-        default_factory=dict
-    )  # KIP-853 identifies voters by them; static voters have none
-
-
 def quorum(wire: Wire, deadline_s: float) -> Quorum:
     """The controllers' quorum as its leader reports it; HarnessTimeout without a leader."""
     if not wire.controllers:
-        answer = to_controller(wire, _question(), _refusal, deadline_s=deadline_s, what="the controllers' quorum")
-        return _quorum(answer)
+        what = "the controllers' quorum"
+        return quorum_of(to_controller(wire, quorum_question(), quorum_refusal, deadline_s=deadline_s, what=what))
     give_up_at = time.monotonic() + deadline_s
     while not (reported := _reported_by_controllers(wire)):
         if time.monotonic() >= give_up_at:
@@ -98,33 +83,8 @@ def _candidates(wire: Wire) -> list[int]:
 
 def _reported_by_controllers(wire: Wire) -> dict[int, Quorum]:
     """The quorum from each controller that says it leads. The others refuse; one that was paused may be mistaken."""
-    answers = wire.gather(dict.fromkeys(wire.controllers, (_question(),)), ANSWER_S, often=True)
-    return {node: _quorum(reported[0]) for node, reported in answers.items() if _refusal(reported[0]) is None}
-
-
-def _question() -> Call:
-    topic = DescribeQuorumRequest.TopicData
-    asked = topic(topic_name="__cluster_metadata", partitions=[topic.PartitionData(partition_index=0)])
-    return call(DescribeQuorumRequest, topics=[asked])
-
-
-def _refusal(answer: ApiMessage) -> str | None:
-    if error := error_name(answer.error_code):
-        return error
-    part = answer.topics[0].partitions[0]
-    return error_name(part.error_code) or (None if part.leader_id >= 0 else "no leader")
-
-
-def _quorum(answer: ApiMessage) -> Quorum:
-    part = answer.topics[0].partitions[0]
-    return Quorum(
-        part.leader_id,
-        part.leader_epoch,
-        part.high_watermark,
-        {voter.replica_id: voter.log_end_offset for voter in part.current_voters},
-        {observer.replica_id: observer.log_end_offset for observer in part.observers},
-        {v.replica_id: kafka_uuid(v.replica_directory_id) for v in part.current_voters if v.replica_directory_id},
-    )
+    answers = wire.gather(dict.fromkeys(wire.controllers, (quorum_question(),)), ANSWER_S, often=True)
+    return {node: quorum_of(reported[0]) for node, reported in answers.items() if quorum_refusal(reported[0]) is None}
 
 
 def remove_voter(wire: Wire, node: int, directory: str, deadline_s: float) -> None:

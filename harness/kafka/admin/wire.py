@@ -22,7 +22,9 @@ from typing import Final
 from kafka.errors import kafka_errors
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
+from harness.kafka.admin.security import PLAINTEXT, Login, Security
 from harness.kafka.decoding import DECODING
 from harness.model.errors import HarnessFailure
 
@@ -31,6 +33,9 @@ SUSPECT_S: Final = 0.3  # the same for a frequent request to a broker that did n
 SUSPECT_FOR_S: Final = 0.5  # for this time after a timeout, frequent requests skip the broker
 _CLIENT_ID: Final = "durability-observer"
 _FRAME_BYTES_MAX: Final = 64 << 20
+_TLS_ALERT: Final = 0x1503  # how a TLS server's answer to a plaintext client begins
+_CORRELATION: Final = struct.Struct(">i")
+_CORRELATION_AT: Final = 8  # behind the length, the api key and its version
 _API_VERSIONS: Final = 3  # the first with features and the metadata offset; every KRaft release answers it
 
 # What ends an exchange on a socket: a deadline, a closed connection, or bytes that are no answer.
@@ -44,16 +49,25 @@ class Unanswered(HarnessFailure):
     """One broker gave no usable answer in time: it is down, paused, isolated, or does not know the request."""
 
 
+class ClosedByBrokerError(ConnectionError):
+    """The broker closed the connection before it answered."""
+
+
+class Refused(Unanswered):
+    """A broker does not accept this client: its login, its certificate, or its protocol. A retry cannot change that."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """A request without a chosen version.
 
-    `build` makes the message of a version; `newest` is the highest one.
+    `build` makes the message of a version; `newest` is the highest one, and `oldest` the lowest.
     """
 
     kind: type[ApiMessage]  # a request class of kafka.protocol
     build: Callable[[int], ApiMessage]
     newest: int = 99
+    oldest: int = 0
 
 
 def call(kind: type[ApiMessage], newest: int = 99, /, **fields: object) -> Call:
@@ -69,34 +83,66 @@ def error_name(code: int) -> str | None:
     return _RENAMED.get(code) or (str(known.message) if known is not None else f"error {code}")
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An encoded request, with its length in front, and the class of its answer."""
+
+    frame: bytearray
+    answer: type[ApiMessage]
+
+
 class Connection:
     """One socket to one broker, with the versions that it supports. Used by one thread at a time."""
 
-    def __init__(self, address: tuple[str, int], give_up_at: float, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, address: tuple[str, int], give_up_at: float, security: Security = PLAINTEXT) -> None:
+        self.address = address
+        self.received_bytes = 0
         self._socket = socket.create_connection(address, timeout=_left(give_up_at))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._correlation = 0
         try:
-            if tls:
-                self._socket = tls.wrap_socket(self._socket, server_hostname=address[0])
+            if security.tls:
+                self._socket = security.tls.wrap_socket(self._socket, server_hostname=address[0])
             self.reported = self._exchange(_versions_request(), _API_VERSIONS, give_up_at)
+            self.versions = {api.api_key: (api.min_version, api.max_version) for api in self.reported.api_keys}
+            if security.login:
+                self._log_in(security.login, give_up_at)
+        except ssl.SSLError as refused:
+            self.close()
+            raise _refusal_of_tls(address, refused) from refused
         except BaseException:
             self.close()
             raise
-        self.versions = {api.api_key: (api.min_version, api.max_version) for api in self.reported.api_keys}
 
     def ask(self, question: Call, give_up_at: float) -> ApiMessage:
         """The decoded answer. OSError or TimeoutError from the socket; Unanswered when the broker does not know it."""
-        version = self.version_of(question)
-        if version is None:
-            raise Unanswered(f"the broker supports no version of {question.kind.__name__} that this harness knows")
+        version = self._chosen(question)
         return self._exchange(question.build(version), version, give_up_at)
 
     def version_of(self, question: Call) -> int | None:
         """The highest version that both sides support; None without one."""
         low, high = self.versions.get(question.kind.API_KEY, (0, -1))
         version = int(min(high, question.kind.max_version, question.newest))
-        return version if version >= low else None
+        return version if version >= max(low, question.oldest) else None
+
+    def exchange(self, prepared: Prepared, give_up_at: float) -> ApiMessage:
+        """The decoded answer to a request that was encoded before. OSError or TimeoutError from the socket."""
+        self._correlation += 1
+        frame = prepared.frame
+        _CORRELATION.pack_into(frame, _CORRELATION_AT, self._correlation)
+        self._send(frame, give_up_at)
+        return self._answer(prepared.answer, give_up_at)
+
+    def prepare(self, question: Call) -> Prepared:
+        """Encodes a request for `exchange`, in the version that `ask` would choose; Unanswered as there.
+
+        It fits every connection to a broker with the same versions, and is used by one thread at a time.
+        """
+        version = self._chosen(question)
+        message = question.build(version)
+        message.API_VERSION = version
+        message.with_header(correlation_id=0, client_id=_CLIENT_ID)
+        return Prepared(bytearray(message.encode(header=True, framed=True)), message.header.get_response_class())
 
     def close(self) -> None:
         self._socket.close()
@@ -106,13 +152,45 @@ class Connection:
         with contextlib.suppress(OSError):  # it is no longer connected
             self._socket.shutdown(socket.SHUT_RDWR)
 
+    def _chosen(self, question: Call) -> int:
+        version = self.version_of(question)
+        if version is None:
+            raise Unanswered(f"the broker supports no version of {question.kind.__name__} that this harness knows")
+        return version
+
+    def _log_in(self, login: Login, give_up_at: float) -> None:
+        """Authenticates (KIP-43, KIP-152). Refused with the broker's reason."""
+        who = f"{self.address[0]}:{self.address[1]} refuses the login of {login.user} by {login.mechanism}"
+        asked = call(SaslHandshakeRequest, mechanism=login.mechanism)
+        offered = self.ask(asked, give_up_at)
+        if error := error_name(offered.error_code):
+            known = f"; it knows {', '.join(offered.mechanisms)}" if offered.mechanisms else ""
+            raise Refused(f"{who}: {error}{known}")
+        messages = login.exchange()
+        while not messages.is_done():
+            answer = self.ask(call(SaslAuthenticateRequest, auth_bytes=messages.auth_bytes()), give_up_at)
+            if error := error_name(answer.error_code):
+                raise Refused(f"{who}: {answer.error_message or error}")
+            try:
+                messages.receive(bytes(answer.auth_bytes))
+            except (ValueError, KeyError) as wrong:
+                raise Refused(f"{who}: the answer of the broker proves no knowledge of the password") from wrong
+
     def _exchange(self, message: ApiMessage, version: int, give_up_at: float) -> ApiMessage:
         self._correlation += 1
         message.API_VERSION = version
         message.with_header(correlation_id=self._correlation, client_id=_CLIENT_ID)
+        self._send(message.encode(header=True, framed=True), give_up_at)
+        return self._answer(message.header.get_response_class(), give_up_at)
+
+    def _send(self, frame: bytes | bytearray, give_up_at: float) -> None:
         self._socket.settimeout(_left(give_up_at))
-        self._socket.sendall(message.encode(header=True, framed=True))
+        self._socket.sendall(frame)
+
+    def _answer(self, kind: type[ApiMessage], give_up_at: float) -> ApiMessage:
         (size,) = struct.unpack(">i", self._receive(4, give_up_at))
+        if size >> 16 == _TLS_ALERT:
+            raise ConnectionError("the listener expects TLS")
         if not 4 <= size <= _FRAME_BYTES_MAX:
             raise ConnectionError(f"an answer of {size} bytes is not one of Kafka")
         frame = self._receive(size, give_up_at)
@@ -120,17 +198,19 @@ class Connection:
         if correlation != self._correlation:
             raise ConnectionError(f"an answer to request {correlation}, not {self._correlation}")
         with DECODING:
-            return message.header.get_response_class().decode(frame, header=True)
+            return kind.decode(frame, header=True)
 
-    def _receive(self, size: int, give_up_at: float) -> bytes:
-        parts = bytearray()
-        while len(parts) < size:
+    def _receive(self, size: int, give_up_at: float) -> bytearray:
+        self.received_bytes += size
+        received = bytearray(size)
+        left = memoryview(received)
+        while left:
             self._socket.settimeout(_left(give_up_at))
-            piece = self._socket.recv(size - len(parts))
-            if not piece:
-                raise ConnectionError("closed by the broker")
-            parts += piece
-        return bytes(parts)
+            count = self._socket.recv_into(left)
+            if not count:
+                raise ClosedByBrokerError("closed by the broker")
+            left = left[count:]
+        return received
 
 
 class Wire:
@@ -140,7 +220,9 @@ class Wire:
     """
 
     def __init__(
-        self, brokers: Mapping[int, tuple[str, int]], controllers: Mapping[int, tuple[str, int]] | None = None
+        self,
+        brokers: Mapping[int, tuple[str, int]],
+        controllers: Mapping[int, tuple[str, int]] | None = None,
     ) -> None:
         self.brokers = tuple(sorted(brokers))
         self.controllers = tuple(sorted(controllers or {}))
@@ -282,6 +364,19 @@ def metadata_offset(answer: ApiVersionsResponse) -> int:
 
 def _versions_request() -> ApiMessage:
     return ApiVersionsRequest(client_software_name=_CLIENT_ID, client_software_version="1")
+
+
+def _refusal_of_tls(address: tuple[str, int], refused: ssl.SSLError) -> Exception:
+    """The error for the caller: a refusal, or an ordinary end of the connection if the broker went away meanwhile."""
+    if isinstance(refused, ssl.SSLEOFError | ssl.SSLZeroReturnError | ssl.SSLSyscallError):
+        return ConnectionError("closed by the broker during the TLS handshake")
+    if isinstance(refused, ssl.SSLCertVerificationError):
+        why = f"its certificate cannot be trusted ({refused.verify_message})"
+    elif refused.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
+        why = "it does not speak TLS"
+    else:
+        why = (refused.reason or str(refused)).replace("_", " ").lower()
+    return Refused(f"TLS with {address[0]}:{address[1]} failed: {why}")
 
 
 def _left(give_up_at: float) -> float:

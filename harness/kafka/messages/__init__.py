@@ -1,8 +1,8 @@
 """Messages of Kafka's protocol for which kafka-python has no class, each with a schema in a file of the same name.
 
 The files have the format of Kafka's own message definitions, which kafka-python reads: voters are of KIP-853, share
-groups of KIP-932, consumer groups of KIP-848. For transaction markers (KIP-98) kafka-python has the schema and no
-class.
+groups of KIP-932, consumer groups of KIP-848, snapshots of the metadata log of KIP-630. For transaction markers
+(KIP-98) kafka-python has the schema and no class.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ ConsumerGroupDescribeRequest = _message("ConsumerGroupDescribeRequest")
 ConsumerGroupDescribeResponse = _message("ConsumerGroupDescribeResponse")
 DescribeShareGroupOffsetsRequest = _message("DescribeShareGroupOffsetsRequest")
 DescribeShareGroupOffsetsResponse = _message("DescribeShareGroupOffsetsResponse")
+FetchSnapshotRequest = _message("FetchSnapshotRequest")
+FetchSnapshotResponse = _message("FetchSnapshotResponse")
 RemoveRaftVoterRequest = _message("RemoveRaftVoterRequest")
 RemoveRaftVoterResponse = _message("RemoveRaftVoterResponse")
 WriteTxnMarkersRequest = _message("WriteTxnMarkersRequest", None)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import struct
 import uuid
+from typing import BinaryIO, Final
 
 from harness.kafka.storage.uuids import kafka_uuid
 
 BROKEN = (IndexError, ValueError, struct.error)  # raised by a message that ends too early, or that no broker writes
+
+_PIECE_BYTES: Final = 64 << 10
+_VARINT_BYTES_MAX: Final = 10
 
 
 class MessageReader:
@@ -67,3 +71,44 @@ class MessageReader:
     def tags(self) -> dict[int, bytes]:
         """Tagged fields by their numbers; later releases may add some."""
         return {self.uvarint(): self.take(self.uvarint()) for _ in range(self.uvarint())}
+
+
+class FileReader(MessageReader):
+    """Reads a part of a file as one message, in pieces, so that memory is bounded by its largest value."""
+
+    def __init__(self, file: BinaryIO, position: int, size_bytes: int) -> None:
+        super().__init__(b"")
+        self._file = file
+        self._position = position  # in the file, of the next piece
+        self._behind = size_bytes  # bytes of the part that are not in memory yet
+
+    @property
+    def left(self) -> int:
+        return super().left + self._behind
+
+    def uvarint(self) -> int:
+        self._want(min(_VARINT_BYTES_MAX, self.left))
+        return super().uvarint()
+
+    def number(self, form: str) -> int:
+        self._want(min(struct.calcsize(form), self.left))
+        return super().number(form)
+
+    def take(self, count: int) -> bytes:
+        if 0 <= count <= self.left:
+            self._want(count)
+        return super().take(count)
+
+    def _want(self, count: int) -> None:
+        """Reads on until `count` bytes are in memory. ValueError if the file has become shorter."""
+        lacking = count - super().left
+        if lacking <= 0:
+            return
+        self._file.seek(self._position)
+        piece = self._file.read(min(self._behind, max(lacking, _PIECE_BYTES)))
+        if len(piece) < lacking:
+            raise ValueError(f"{lacking} bytes are expected, and the file has {len(piece)}")
+        self._data = self._data[self._at :] + piece
+        self._at = 0
+        self._position += len(piece)
+        self._behind -= len(piece)

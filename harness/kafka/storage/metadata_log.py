@@ -14,13 +14,14 @@ import re
 import struct
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from harness.kafka.storage.log_directory import METADATA_LOG, segments
-from harness.kafka.storage.message_reader import BROKEN, MessageReader
+from harness.kafka.storage.message_reader import BROKEN, FileReader, MessageReader
 from harness.kafka.storage.message_schema import definitions
-from harness.kafka.storage.record_batch import HEADER_BYTES, MAGIC, Batch, Walk
+from harness.kafka.storage.record_batch import HEADER_BYTES, MAGIC, Batch, Tail, Walk, batch_at
 from harness.kafka.storage.records import next_record
 from harness.model.history.log import Entry, LogBatch, NodeLog, Record, Snapshot, TornEnd, Unreadable
 
@@ -73,7 +74,7 @@ class MetadataLogReader:
         with path.open("rb", buffering=0) as walked, path.open("rb") as file:
             walk = Walk(walked, size_bytes)
             for batch in walk:
-                reason = _damage(batch, batches[-1] if batches else None)
+                reason = damage(batch, batches[-1] if batches else None)
                 if reason is not None:
                     return TornEnd(path.name, batch.position, size_bytes - batch.position, reason)
                 identity = (batch.base_offset, batch.leader_epoch, batch.digest)
@@ -84,38 +85,88 @@ class MetadataLogReader:
         return None if tail is None else TornEnd(path.name, tail.position, tail.size_bytes, tail.reason)
 
     def _snapshots(self, path: Path) -> Iterator[Snapshot]:
-        found = ((file, _SNAPSHOT.fullmatch(file.name)) for file in sorted(path.iterdir()))
-        for file, match in found:
-            if match is not None:
-                with suppress(FileNotFoundError):
-                    yield read_snapshot(file, int(match["end"]), int(match["epoch"]))
+        for end_offset, epoch, file in snapshot_files(path):
+            with suppress(FileNotFoundError):
+                yield read_snapshot(file, end_offset, epoch)
 
 
-def read_snapshot(path: Path, end_offset: int, epoch: int) -> Snapshot:
-    """A snapshot file. Kafka renames it when it is complete, so one without header or footer is damaged."""
-    entries: list[Entry] = []
-    problem: str | None = None
-    size_bytes = path.stat().st_size
-    with path.open("rb", buffering=0) as walked, path.open("rb") as file:
-        walk = Walk(walked, size_bytes)
-        for batch in walk:
-            problem = _damage(batch, None)
+class SnapshotFile:
+    """The records of a snapshot in an open file, decoded while they are iterated, so that memory holds one at a time.
+
+    Each iteration begins at the first record. A damaged batch ends it.
+    """
+
+    def __init__(self, file: BinaryIO, size_bytes: int) -> None:
+        self._file = file
+        self._size_bytes = size_bytes
+
+    def __iter__(self) -> Iterator[Entry]:
+        for batch in self._batches():
+            if isinstance(batch, Tail) or damage(batch) is not None:
+                return
+            yield from self._records(batch)
+
+    def problem(self) -> str | None:
+        """Why the snapshot cannot be used; None = it is complete. Reads the whole file, and decodes only its ends."""
+        first = last = None
+        for batch in self._batches():
+            problem = batch.reason if isinstance(batch, Tail) else damage(batch)
             if problem is not None:
-                break
-            entries.extend(decoded(batch, _payload(file, batch)).entries)
-        if problem is None and walk.tail is not None:
-            problem = walk.tail.reason
-    kinds = [entry.kind if isinstance(entry, Record) else "" for entry in entries]
-    if problem is None and (kinds[:1] != [HEADER_RECORD] or kinds[-1:] != [FOOTER_RECORD]):
-        problem = "it has no header or no footer"
-    header = entries[0] if entries else None
+                return problem
+            assert isinstance(batch, Batch)
+            first, last = first or batch, batch
+        ends = (HEADER_RECORD, FOOTER_RECORD)
+        if first is None or last is None or (self._kind(first, at=0), self._kind(last, at=-1)) != ends:
+            return "it has no header or no footer"
+        return None
+
+    def _kind(self, batch: Batch, *, at: int) -> str:
+        """The kind of one record of a batch, which is small where a header or a footer is."""
+        entries = list(self._records(batch)) if batch.control is not None else []
+        entry = entries[at] if entries else None
+        return entry.kind if isinstance(entry, Record) else ""
+
+    def _batches(self) -> Iterator[Batch | Tail]:
+        position = 0
+        while (batch := batch_at(self._file, position, self._size_bytes)) is not None:
+            yield batch
+            if isinstance(batch, Tail):
+                return
+            position += batch.size_bytes
+
+    def _records(self, batch: Batch) -> Iterator[Entry]:
+        size_bytes = batch.size_bytes - HEADER_BYTES
+        return _entries(batch, FileReader(self._file, batch.position + HEADER_BYTES, size_bytes))
+
+
+def snapshot_in(file: BinaryIO, size_bytes: int, end_offset: int, epoch: int) -> Snapshot:
+    """A snapshot in an open file, with entries that can be iterated as long as it is open.
+
+    Kafka renames the file when it is complete, so one without header or footer is damaged.
+    """
+    entries = SnapshotFile(file, size_bytes)
+    header = next(iter(entries), None)
     time_ms = 0
     if isinstance(header, Record) and header.kind == HEADER_RECORD:
         time_ms = header.integer("LastContainedLogTimestamp")
-    return Snapshot(end_offset, epoch, time_ms, tuple(entries), problem)
+    return Snapshot(end_offset, epoch, time_ms, entries, entries.problem())
 
 
-def _damage(batch: Batch, before: LogBatch | None) -> str | None:
+def read_snapshot(path: Path, end_offset: int, epoch: int) -> Snapshot:
+    """A snapshot file, with all of its entries in memory."""
+    with path.open("rb") as file:
+        snapshot = snapshot_in(file, path.stat().st_size, end_offset, epoch)
+        return replace(snapshot, entries=tuple(snapshot.entries))
+
+
+def snapshot_files(path: Path) -> list[tuple[int, int, Path]]:
+    """End offset, epoch and file of each snapshot in a folder `__cluster_metadata-0`, sorted."""
+    found = ((file, _SNAPSHOT.fullmatch(file.name)) for file in path.iterdir())
+    return sorted((int(match["end"]), int(match["epoch"]), file) for file, match in found if match is not None)
+
+
+def damage(batch: Batch, before: LogBatch | None = None) -> str | None:
+    """Why a batch cannot be part of the log behind another one; None = it can."""
     if batch.magic != MAGIC:
         return f"magic {batch.magic}"
     if not batch.crc_ok:
@@ -138,17 +189,16 @@ def _payload(file: BinaryIO, batch: Batch) -> bytes:
 
 def decoded(batch: Batch, data: bytes) -> LogBatch:
     """A batch with its records decoded. `data` has the whole batch, with its header."""
-    return LogBatch(
-        batch.base_offset, batch.last_offset, batch.leader_epoch, batch.digest, tuple(_entries(batch, data))
-    )
+    entries = tuple(_entries(batch, MessageReader(data[HEADER_BYTES:])))
+    return LogBatch(batch.base_offset, batch.last_offset, batch.leader_epoch, batch.digest, entries)
 
 
-def _entries(batch: Batch, data: bytes) -> Iterator[Entry]:
+def _entries(batch: Batch, reader: MessageReader) -> Iterator[Entry]:
+    """The records of a batch. The reader begins behind its header."""
     offset = batch.base_offset
     if batch.codec != _PLAIN:
         yield _unreadable(batch, offset, batch.base_timestamp_ms, why=f"a batch with compression {batch.codec}")
         return
-    reader = MessageReader(data[HEADER_BYTES:])
     for _ in range(batch.records):
         try:
             offset, time_ms, key, value = next_record(reader, batch)

@@ -27,6 +27,7 @@ _DELETE_HORIZON: Final = 0x40
 _UNUSED: Final = 0xFF80
 _CONTROL_KINDS: Final = {0: "abort", 1: "commit"}
 _CHUNK_BYTES: Final = 8 << 20
+_PIECE_BYTES: Final = 64 << 10
 _INT64_MAX: Final = (1 << 63) - 1
 _NEVER: Final = 1 << 62  # larger than any file
 
@@ -177,7 +178,44 @@ def _possible_length(length: int) -> bool:
     return length >= HEADER_BYTES - LOG_OVERHEAD_BYTES
 
 
+def size_of_first(data: bytes | memoryview) -> int:
+    """The size of the batch at the start of some bytes, by its header; 0 if they are too few for that."""
+    if len(data) < LOG_OVERHEAD_BYTES:
+        return 0
+    (length,) = struct.unpack_from(">i", data, 8)
+    return int(length) + LOG_OVERHEAD_BYTES
+
+
+def batch_at(file: BinaryIO, position: int, size_bytes: int) -> Batch | Tail | None:
+    """The batch at a position of a file of that size; None at its end, and a Tail where no whole batch is.
+
+    The batch itself is read in pieces, because one may have several megabytes.
+    """
+    left = size_bytes - position
+    if left <= 0:
+        return None
+    file.seek(position)
+    head = file.read(min(left, _PIECE_BYTES))
+    if len(head) < HEADER_BYTES:
+        return Tail(position, left, f"{left} bytes, less than a header")
+    (length,) = struct.unpack_from(">i", head, 8)
+    if not _possible_length(length):
+        return Tail(position, left, f"a length of {length} in the header")
+    whole = length + LOG_OVERHEAD_BYTES
+    if whole > left:
+        return Tail(position, left, f"a batch of {whole} bytes, of which {left} are there")
+    digest, behind = crc32c(head[CHECKED_FROM:whole]), whole - len(head)
+    while behind > 0 and (piece := file.read(min(behind, _PIECE_BYTES))):
+        digest, behind = crc32c(piece, digest), behind - len(piece)
+    return _batch_of(memoryview(head)[:whole], position, digest)
+
+
 def _batch(data: memoryview, position: int) -> Batch:
+    return _batch_of(data, position, crc32c(data[CHECKED_FROM:]))
+
+
+def _batch_of(data: memoryview, position: int, digest: int) -> Batch:
+    """A batch by its first bytes and its computed checksum."""
     (
         base_offset,
         length,
@@ -193,7 +231,6 @@ def _batch(data: memoryview, position: int) -> Batch:
         base_sequence,
         records,
     ) = HEADER.unpack_from(data)
-    digest = crc32c(data[CHECKED_FROM:])
     return Batch(
         position,
         length + LOG_OVERHEAD_BYTES,

@@ -6,8 +6,6 @@ import base64
 import struct
 from typing import Final
 
-from kafka.partitioner.default import murmur2
-
 from harness.model.scenario.scenario import ClusterShape, Topic
 
 OFFSETS: Final = "__consumer_offsets"
@@ -69,6 +67,9 @@ def metadata_partition(topic_id: str, partition: int, partitions: int) -> int:
 
     Like RemoteLogMetadataTopicPartitioner in Kafka's storage module, which hashes the topic's id and not its name.
     """
+    # Programs that live long need the names of the topics, and not the 17 MB of the whole client.
+    from kafka.partitioner.default import murmur2
+
     identity = base64.urlsafe_b64decode(f"{topic_id}==")
     if len(identity) != 2 * _LONG_BYTES:
         raise ValueError(f"{topic_id!r} is no topic id")

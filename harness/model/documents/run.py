@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+from harness.model.documents.audit import AuditReport
 from harness.model.documents.contract import Contract
 from harness.model.documents.process_exit import ProcessExit
 from harness.model.documents.record import Record, meaning
@@ -241,6 +242,10 @@ class Run(Record, frozen=True, kw_only=True):
             "processes that ended by themselves, in the order of time. A node's end is the finding `crashed`, unless a "
             "fact `stopped` with `how` = `crashed` has its id and its time. Null or absent: not known"
         ),
+    ] = None
+    audit: Annotated[
+        AuditReport | None,
+        meaning("what an auditor saw that watched the cluster meanwhile; absent = none did. No verdict rests on it"),
     ] = None
     load: Annotated[
         object, meaning("figures of the load; in bundles by this harness those that the tables must have")

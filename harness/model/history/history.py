@@ -10,7 +10,6 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from itertools import accumulate, pairwise
 from typing import Final, Generic, TypeVar
 
@@ -33,6 +32,7 @@ from harness.model.history.changes import (
     UnknownChange,
     Written,
 )
+from harness.model.history.elections import ElectedFrom, elected_from
 from harness.model.history.snapshots import ComparedSnapshot, SnapshotDifference
 
 CLUSTER_DEFAULT: Final = ""  # the name of the `broker` resource that holds for all brokers
@@ -56,16 +56,6 @@ _BROKER_KEYS: Final[Mapping[str, tuple[str, ...]]] = {
     "max.compaction.lag.ms": ("log.cleaner.max.compaction.lag.ms",),
     "min.cleanable.dirty.ratio": ("log.cleaner.min.cleanable.ratio",),
 }
-
-
-class ElectedFrom(StrEnum):
-    """The set in which the new leader was before its election."""
-
-    ISR = "isr"
-    ELR = "elr"
-    LAST_KNOWN = "last_known_elr"  # allowed by KIP-966 if ISR and ELR are empty; it may lose records
-    UNCLEAN = "unclean"  # none of these
-    UNKNOWN = "unknown"  # the state before is not known, because a snapshot or a gap hides it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,18 +217,7 @@ class History:
                 yield Election(after=after, before=before, elected_from=self._elected_from(before, after))
 
     def _elected_from(self, before: PartitionChange, after: PartitionChange) -> ElectedFrom:
-        """A reassignment ends with the record by which its last replica joins the ISR, and that replica may lead at
-        once. An unclean election changes no replicas (`PartitionChangeBuilder`)."""
-        leader = after.leader
-        moved = (before.adding or before.removing) and not (after.adding or after.removing)
-        if leader in before.isr or (moved and leader in after.isr):
-            return ElectedFrom.ISR
-        if leader in before.elr:
-            return ElectedFrom.ELR
-        eligible = [broker for broker in before.elr if not self._returns(broker, after)]
-        if not before.isr and not eligible and leader in before.last_known_elr:
-            return ElectedFrom.LAST_KNOWN
-        return ElectedFrom.UNCLEAN
+        return elected_from(before, after, lambda broker: self._returns(broker, after))
 
     def _returns(self, broker: int, change: PartitionChange) -> bool:
         """Whether the change is the one by which a broker that ended uncleanly leaves the ELR.
@@ -289,11 +268,16 @@ class History:
             return own
         of_broker = self.config_at(ResourceKind.BROKER, str(broker), time_ns)
         of_cluster = self.config_at(ResourceKind.BROKER, CLUSTER_DEFAULT, time_ns)
-        for name in _BROKER_KEYS.get(key, (f"log.{key}",)):
+        for name in broker_keys(key):
             for source in (of_broker, of_cluster, static or {}):
                 if name in source:
                     return source[name]
         return None
+
+
+def broker_keys(key: str) -> tuple[str, ...]:
+    """The names that brokers have for a setting of topics; the first that is set decides."""
+    return _BROKER_KEYS.get(key, (f"log.{key}",))
 
 
 _Key = TypeVar("_Key")

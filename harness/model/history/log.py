@@ -5,7 +5,7 @@ A record's fields have the names of Kafka's own message definitions, and any oth
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias, TypeVar
 
@@ -125,13 +125,14 @@ class LogBatch:
 class Snapshot:
     """A snapshot (KIP-630): the state that all records below `end_offset` made, written as records.
 
-    `problem` says why it cannot be used; None = it is complete, with header and footer.
+    `problem` says why it cannot be used; None = it is complete, with header and footer. `entries` can be iterated more
+    than once. A reader of large snapshots may decode them only then.
     """
 
     end_offset: int  # exclusive, as in the name of its file
     epoch: int  # of the last record that it contains
     time_ms: int  # of the last record that it contains
-    entries: tuple[Entry, ...] = field(repr=False)
+    entries: Iterable[Entry] = field(repr=False)
     problem: str | None = None
 
 

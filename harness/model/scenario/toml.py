@@ -62,10 +62,10 @@ import typing
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import MISSING, Field, fields, is_dataclass
-from difflib import get_close_matches
 from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
 
 from harness.model.errors import BadInput
+from harness.model.hints import hint, refuse_unknown
 from harness.model.scenario import places, rules
 from harness.model.scenario.scenario import Admin, Producer, Range, Reader, Scenario, Step, Topic
 
@@ -139,23 +139,6 @@ def negative_control(scenario: Scenario, check_steps: StepsCheck | None = None) 
     for path, value in scenario.negative_control.patch.items():
         _apply(plain, path, value, f"scenario {scenario.name}: negative control: {path!r}")
     return from_plain(plain, scenario.name, check_steps)
-
-
-def refuse_unknown(given: Iterable[str], known: Iterable[str], where: str, noun: str) -> None:
-    """BadInput on the first of `given` that is not known, with the nearest known word."""
-    known = sorted(known)
-    for word in given:
-        if word not in known:
-            raise BadInput(f"{where}: unknown {noun} {word!r}{hint(word, known)}")
-
-
-def hint(word: str, known: Iterable[str]) -> str:
-    """'; did you mean ...?', or the list of known words if none is near."""
-    known = sorted(known)
-    near = get_close_matches(word, known, n=1, cutoff=0.6)
-    if near:
-        return f"; did you mean {near[0]!r}?"
-    return f"; known are {', '.join(known)}" if known else "; there are none"
 
 
 # --- from tables to dataclasses ---------------------------------------------------------------------------------------

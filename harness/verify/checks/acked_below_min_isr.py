@@ -20,7 +20,8 @@ from harness.model.contract.contract import MIN_INSYNC
 from harness.model.facts import MEANINGS
 from harness.model.finding import Kind
 from harness.model.history.changes import NO_LEADER, ConfigChange, PartitionChange
-from harness.model.history.history import ElectedFrom, History
+from harness.model.history.elections import ElectedFrom
+from harness.model.history.history import History
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
 from harness.model.version import numbers_of

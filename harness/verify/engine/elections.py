@@ -39,7 +39,8 @@ from harness.model.history.changes import (
     ControllerEvent,
     PartitionChange,
 )
-from harness.model.history.history import ElectedFrom, Election, History
+from harness.model.history.elections import ElectedFrom
+from harness.model.history.history import Election, History
 from harness.verify.engine.case import Case
 from harness.verify.engine.steps import facts_in
 from harness.verify.engine.tables import UNBOUNDED

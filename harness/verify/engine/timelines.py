@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 from harness.model.clock import CLOCKS_MS
 from harness.model.facts import Fact, FactKind, Stop
 from harness.model.history.changes import BrokerChange, BrokerEvent, PartitionChange
-from harness.model.history.history import ElectedFrom, History
+from harness.model.history.elections import ElectedFrom
+from harness.model.history.history import History
 from harness.model.sample import Sample
 from harness.verify.engine.case import Case, Place
 from harness.verify.engine.elections import Clocks

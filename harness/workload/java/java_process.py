@@ -6,11 +6,9 @@ does not outlive a crash of the harness.
 
 from __future__ import annotations
 
-import os
 import queue
 import struct
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -23,6 +21,7 @@ from typing import IO, Final
 
 from confluent_kafka import KafkaException, TopicPartition
 
+from harness.clusters.processes.bound_process import bound
 from harness.kafka.release import kafka_streams
 from harness.kafka.release.java import find_java
 from harness.kafka.release.java_clients import MAIN
@@ -36,11 +35,6 @@ _RETRIABLE: Final = 2
 _START_S: Final = 60.0
 _END_S: Final = 5.0
 _FLAGS: Final = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx192m")
-# exec keeps the setting of prctl. If the parent died before prctl, the signal would never come: hence the comparison.
-_LAUNCH: Final = (
-    "import ctypes, os, sys; parent = int(sys.argv[1]); ctypes.CDLL(None).prctl(1, 9, 0, 0, 0); "
-    "os.getppid() == parent and os.execv(sys.argv[2], sys.argv[2:])"
-)
 _INT: Final = struct.Struct(">i")
 _LONG: Final = struct.Struct(">q")
 Text = str  # since JavaError has a method `str`
@@ -251,7 +245,7 @@ class JavaProcess:
 
 def _started(clients: JavaClients, stderr: IO[bytes]) -> subprocess.Popen[bytes]:
     java = [str(clients.executable), *_FLAGS, "-cp", ":".join(map(str, clients.classpath)), clients.main]
-    launch = [sys.executable, "-I", "-S", "-c", _LAUNCH, str(os.getpid()), *java]
+    launch = bound(java)
     return subprocess.Popen(
         launch,
         stdin=subprocess.PIPE,

@@ -26,8 +26,9 @@ from harness.model.history.changes import (
     PartitionChange,
     ResourceKind,
 )
+from harness.model.history.elections import ElectedFrom
 from harness.model.history.fold import fold, voters_of
-from harness.model.history.history import ElectedFrom, History
+from harness.model.history.history import History
 from harness.model.history.log import Entry, NodeLog, Record
 from harness.model.scenario.scenario import ClusterShape, Topic
 from harness.model.waiting import wait_for

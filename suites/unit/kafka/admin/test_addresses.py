@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.commands import cli
-from harness.kafka.admin.addresses import check_addresses
+from harness.kafka.admin.addresses import addresses_of, check_addresses
 from harness.kafka.admin.live_client import OrdinaryClient
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
@@ -25,6 +25,13 @@ from harness.model.exits import Exit
 )
 def test_a_name_an_ipv4_and_an_ipv6_address_with_a_port_are_addresses(text: str) -> None:
     check_addresses(text)
+
+
+def test_addresses_become_hosts_and_ports() -> None:
+    expected = [("a.b", 1), ("::1", 9092), ("127.0.0.1", 65535)]
+    assert list(addresses_of("a.b:1, [::1]:9092,127.0.0.1:65535")) == expected
+    with pytest.raises(BadInput, match="--controllers 'a': the address 'a' has no port"):
+        addresses_of("a", "--controllers")
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,11 @@ from harness.model.history.changes import (
     TopicChange,
     TopicEvent,
 )
-from harness.model.history.fold import UNASSIGNED, fold, voters_of
-from harness.model.history.history import ElectedFrom, History
+from harness.model.history.elections import ElectedFrom
+from harness.model.history.fold import fold, voters_of
+from harness.model.history.history import History
 from harness.model.history.log import NodeLog, Record, TornEnd, Unreadable
+from harness.model.history.replay import UNASSIGNED
 from suites.unit.model.history.logs import (
     TOPIC,
     TOPIC_ID,

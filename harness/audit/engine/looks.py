@@ -1,0 +1,84 @@
+"""Which partitions are looked at next: those that a suspicion waits for, those that changed, and all others in turn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from harness.audit.engine.cluster_state import ClusterState
+from harness.audit.engine.looker import Asked
+from harness.model.history.changes import PartitionChange
+
+CHUNK: Final = 1000  # partitions of one order: about 10 ms of a broker
+Place = tuple[str, int]  # topic id, partition
+
+
+class Rounds:
+    """Goes through all partitions again and again, and knows which part of a round is behind it.
+
+    every_s: how often a round begins, if the last one is over.
+    """
+
+    def __init__(self, state: ClusterState, every_s: float, wanted: Callable[[str], bool]) -> None:
+        self._state = state
+        self.every_s = every_s
+        self._wanted = wanted  # by topic
+        self._urgent: dict[Place, None] = {}
+        self._round: Iterator[Place] | None = None
+        self._begun_s = -every_s  # monotonic
+        self.ended_s: float | None = None  # monotonic time at which the last whole round was over
+        self.round_s: float | None = None  # how long it took
+
+    def soon(self, topic_id: str, partition: int) -> None:
+        """Looks at this partition with the next order."""
+        self._urgent[topic_id, partition] = None
+
+    def urgent(self) -> list[Asked]:
+        """The next order of partitions that cannot wait; they are in no other."""
+        chosen = list(self._urgent)[:CHUNK]
+        for place in chosen:
+            del self._urgent[place]
+        return [asked for place in chosen if (asked := self._asked(place)) is not None]
+
+    def next(self) -> list[Asked]:
+        """The next order of the round; empty if none is due."""
+        now_s = time.monotonic()
+        if self._round is None:
+            if now_s - self._begun_s < self.every_s:
+                return []
+            self._round, self._begun_s = self._places(), now_s
+        chosen: list[Asked] = []
+        for place in self._round:
+            asked = self._asked(place)
+            if asked is not None:
+                chosen.append(asked)
+            if len(chosen) == CHUNK:
+                return chosen
+        self._round = None
+        self.ended_s, self.round_s = now_s, now_s - self._begun_s
+        return chosen
+
+    def restart(self) -> None:
+        """Begins a new round with the next order, whether one is due or under way."""
+        self._round, self._begun_s, self.ended_s = None, -self.every_s, None
+
+    @property
+    def late_s(self) -> float:
+        """Since when the round under way should have been over: the age of the oldest look beyond `every_s`."""
+        return max(0.0, time.monotonic() - self._begun_s - self.every_s) if self._round is not None else 0.0
+
+    def _places(self) -> Iterator[Place]:
+        for topic_id, partition, _, _ in self._state.packed.leaders():
+            yield topic_id, partition
+
+    def _asked(self, place: Place) -> Asked | None:
+        of = self._state.partition(*place)
+        if of is None or not self._wanted(of.topic):
+            return None
+        return asked_of(of, self._state)
+
+
+def asked_of(of: PartitionChange, state: ClusterState) -> Asked:
+    tiered = state.own_setting(of.topic, "remote.storage.enable") == "true"
+    return Asked(of.topic, of.topic_id, of.partition, of.leader, of.leader_epoch, of.replicas, tiered)

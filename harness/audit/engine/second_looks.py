@@ -1,0 +1,87 @@
+"""Suspicions that wait for a second look, which confirms or dismisses them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final, TypeAlias
+
+from harness.audit.engine.cluster_state import ClusterState
+from harness.audit.engine.looks import Rounds
+from harness.audit.look import PartitionLook
+from harness.audit.rules.rule import Rule, Severity, Suspicion
+
+SECOND_LOOK_S: Final = 30.0
+_NS_PER_S: Final = 1_000_000_000
+_Place: TypeAlias = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    suspicion: Suspicion
+    since_ns: int
+
+
+class SecondLooks:
+    """alarm: gets what was confirmed, and what nothing could confirm or dismiss for SECOND_LOOK_S."""
+
+    def __init__(
+        self, state: ClusterState, rounds: Rounds, rules: Mapping[str, Rule], alarm: Callable[[Suspicion], None]
+    ) -> None:
+        self._state = state
+        self._rounds = rounds
+        self._rules = rules
+        self._alarm = alarm
+        self._waiting: dict[_Place, list[_Waiting]] = {}
+        self.dismissed = 0
+
+    def __len__(self) -> int:
+        return sum(len(waiting) for waiting in self._waiting.values())
+
+    def add(self, suspicion: Suspicion, partition: int) -> None:
+        """Asks for a look at the partition at once."""
+        place = suspicion.topic_id, partition
+        waiting = self._waiting.setdefault(place, [])
+        if all((w.suspicion.rule, w.suspicion.cause) != (suspicion.rule, suspicion.cause) for w in waiting):
+            waiting.append(_Waiting(suspicion, time.time_ns()))
+        self._rounds.soon(*place)
+
+    def answered(self, look: PartitionLook) -> None:
+        """Asks the rules whether the look shows what they suspected. A look that was refused shows nothing."""
+        place = look.topic_id, look.partition
+        for waiting in self._waiting.pop(place, ()):
+            if look.error is not None or look.asked_ns <= waiting.since_ns:
+                self._waiting.setdefault(place, []).append(waiting)
+                continue
+            confirmed = self._rules[waiting.suspicion.rule].confirmed(waiting.suspicion, look, self._state)
+            if confirmed is None:
+                self.dismissed += 1
+            elif confirmed.again:  # the next tick asks for a look
+                again = _Waiting(replace(confirmed, again=False), time.time_ns())
+                self._waiting.setdefault(place, []).append(again)
+            else:
+                self._alarm(confirmed)
+
+    def refused(self, places: Mapping[_Place, object]) -> None:
+        """No broker could be asked about these partitions: asks again."""
+        for place in self._waiting.keys() & places.keys():
+            self._rounds.soon(*place)
+
+    def tick(self) -> None:
+        """Asks for looks again. A suspicion that none could decide is shown, with a lower severity."""
+        late_ns = time.time_ns() - int(SECOND_LOOK_S * _NS_PER_S)
+        for place, waiting in [*self._waiting.items()]:
+            left = [w for w in waiting if w.since_ns > late_ns]
+            if self._state.partition(*place) is None:  # it was deleted
+                del self._waiting[place]
+                continue
+            if left:
+                self._waiting[place] = left
+                self._rounds.soon(*place)
+            else:
+                del self._waiting[place]
+            for late in waiting:
+                if late.since_ns <= late_ns:
+                    what = f"{late.suspicion.what} A second look was not possible for {SECOND_LOOK_S:.0f} s."
+                    self._alarm(replace(late.suspicion, what=what, severity=Severity.NOTICE))

@@ -1,0 +1,118 @@
+"""The state of partitions as brokers report it, where no metadata log can be read. It lags behind the log.
+
+DescribeTopicPartitions (KIP-966, from 3.8 on) gives it in pages, so that a large cluster is never in memory as a whole.
+Brokers before that send all of it in one answer, and know no ELR.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from kafka.protocol.admin import DescribeTopicPartitionsRequest
+from kafka.protocol.api_message import ApiMessage
+from kafka.protocol.data_container import DataContainer
+from kafka.protocol.metadata import MetadataRequest
+
+from harness.kafka.admin.brokers import Brokers
+from harness.kafka.admin.quorum_state import Quorum, quorum_of, quorum_question, quorum_refusal
+from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, call, error_name
+from harness.kafka.storage.uuids import kafka_uuid
+
+PAGE: Final = 1000  # partitions; brokers allow 2000 by default (max.request.partition.size.limit)
+_METADATA_S: Final = 10.0  # an answer about all topics
+
+
+class PartitionSeen(NamedTuple):
+    """One partition in a broker's metadata. leader -1 = none. elr and last_known_elr: None = the broker has no ELR.
+
+    error: Kafka's name, for example LEADER_NOT_AVAILABLE; the other fields count nevertheless.
+    """
+
+    topic: str
+    topic_id: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    elr: tuple[int, ...] | None
+    last_known_elr: tuple[int, ...] | None
+    replicas: tuple[int, ...]
+    offline: tuple[int, ...]
+    error: str | None
+
+
+def partition_states(
+    brokers: Brokers, broker: int, topics: Sequence[str] = (), timeout_s: float = ANSWER_S
+) -> Iterator[PartitionSeen]:
+    """Every partition of these topics, or of all that this client may describe, as one broker knows them.
+
+    A broker that is cut off reports old states, so ask several in turn: the highest leader epoch of a topic id counts.
+    timeout_s: for each page. Unanswered, at any row, when the broker does not answer.
+    """
+    link = brokers.link(broker)
+    if not link.supports(call(DescribeTopicPartitionsRequest), timeout_s):
+        yield from _rows(link.ask(_metadata(topics), max(timeout_s, _METADATA_S)))
+        return
+    cursor: DataContainer | None = None
+    while True:
+        answer = link.ask(_page(topics, cursor), timeout_s)
+        yield from _rows(answer)
+        if answer.next_cursor is None:
+            return
+        if cursor is not None and _place(answer.next_cursor) <= _place(cursor):
+            raise Unanswered(f"{link.name}: the pages of DescribeTopicPartitions do not end")
+        cursor = answer.next_cursor
+
+
+def quorum_seen(brokers: Brokers, timeout_s: float = ANSWER_S) -> Quorum:
+    """The controllers' quorum, by way of any broker. Unanswered when there is no leader, or no answer."""
+    answer = brokers.ask_any(quorum_question(), timeout_s)
+    if (refusal := quorum_refusal(answer)) is not None:
+        raise Unanswered(f"the controllers' quorum: {refusal}")
+    return quorum_of(answer)
+
+
+def _page(topics: Sequence[str], cursor: DataContainer | None) -> Call:
+    kind = DescribeTopicPartitionsRequest
+    after = (
+        None if cursor is None else kind.Cursor(topic_name=cursor.topic_name, partition_index=cursor.partition_index)
+    )
+    # With a cursor, Kafka expects the topics before it to be left out.
+    wanted = [name for name in sorted(topics) if after is None or name >= after.topic_name]
+    return call(
+        kind, topics=[kind.TopicRequest(name=name) for name in wanted], response_partition_limit=PAGE, cursor=after
+    )
+
+
+def _place(cursor: DataContainer) -> tuple[str, int]:
+    return cursor.topic_name, cursor.partition_index
+
+
+def _metadata(topics: Sequence[str]) -> Call:
+    named = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics] or None
+    return call(MetadataRequest, 12, topics=named, allow_auto_topic_creation=False)
+
+
+def _rows(answer: ApiMessage) -> Iterator[PartitionSeen]:
+    for topic in answer.topics:
+        topic_id = kafka_uuid(topic.topic_id) if isinstance(topic.topic_id, uuid.UUID) else ""
+        for p in topic.partitions:
+            yield PartitionSeen(
+                topic.name,
+                topic_id,
+                p.partition_index,
+                p.leader_id,
+                p.leader_epoch,
+                tuple(p.isr_nodes),
+                _optional(getattr(p, "eligible_leader_replicas", None)),
+                _optional(getattr(p, "last_known_elr", None)),
+                tuple(p.replica_nodes),
+                tuple(p.offline_replicas),
+                error_name(p.error_code),
+            )
+
+
+def _optional(nodes: Sequence[int] | None) -> tuple[int, ...] | None:
+    return None if nodes is None else tuple(nodes)

@@ -1,0 +1,130 @@
+"""Records between the remote tier and the brokers' disks: neither has them."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import ClassVar
+
+from harness.audit.engine.view import View
+from harness.audit.look import PartitionLook, RemoteSegment
+from harness.audit.rules.ending import KEEP, KEEP_S, forgotten, undecided
+from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
+from harness.audit.rules.sentences import NS_PER_S, of_look, ranged
+from harness.audit.store.partitions import UNKNOWN, Offsets
+from harness.audit.store.segments import FINISHED
+
+
+class TierGap(Rule):
+    """The highest offset in the tier grows while a look is under way, and a new leader learns of it late. So the gap
+    must still be there `settle_s` later.
+
+    A finished segment that begins above the end of the one before it is a gap, too: a broker deletes its own copy of
+    the records between them as soon as the local retention allows it.
+    """
+
+    name: ClassVar[str] = "tier_gap"
+    severity: ClassVar[Severity] = Severity.LOSS
+    explanation: ClassVar[str] = (
+        "Brokers may delete a local segment only after it was copied to the remote tier. They deleted records that the "
+        "tier does not have, or the tier skips records that only the brokers have."
+    )
+    remedy: ClassVar[str] = (
+        "Set local.retention.ms=-2 and local.retention.bytes=-2 on the topic, so that no broker deletes more, and look "
+        "for a replica with a log that begins lower."
+    )
+    source: ClassVar[str] = "KIP-405; RemoteLogManager, UnifiedLog.deletableSegments"
+    needs: ClassVar[frozenset[str]] = frozenset({"offsets"})
+    limits: ClassVar[Mapping[str, Limit]] = {"settle_s": Limit(10.0, "a gap must last for so long"), KEEP: KEEP_S}
+
+    def _begin(self) -> None:
+        self._suspected: dict[tuple[str, int], int] = {}  # where the gap begins
+        self._ends: dict[str, array[int]] = {}  # topic id -> by partition: behind the last record that was copied
+
+    def on_look(self, look: PartitionLook, before: Offsets, view: View) -> Iterable[Suspicion]:
+        if look.offsets.local_log_start == UNKNOWN or look.error is not None:
+            return ()
+        place, gap = (look.topic_id, look.partition), _gap(look, view)
+        if gap is None:
+            self._suspected.pop(place, None)
+            return ()
+        if self._suspected.get(place) == gap[0]:
+            return ()
+        self._suspected[place] = gap[0]
+        suspicion = of_look(self.name, look, cause=f"{look.topic}, local copies", what="")
+        return (_at_risk(suspicion, gap, look),)
+
+    def confirmed(self, suspicion: Suspicion, look: PartitionLook, view: View) -> Suspicion | None:
+        if look.offsets.local_log_start == UNKNOWN:
+            return undecided(suspicion, look)
+        gap = _gap(look, view)
+        if gap is None:
+            return None
+        settled = look.asked_ns - suspicion.at_ns >= self.limit_of(suspicion.topic, "settle_s") * NS_PER_S
+        return _at_risk(suspicion, gap, look) if settled else replace(suspicion, again=True)
+
+    def on_segment(self, after: RemoteSegment, before: RemoteSegment | None, view: View) -> Iterable[Suspicion]:
+        if after.state != FINISHED or (before is not None and before.state == FINISHED) or after.first_offset < 0:
+            return ()
+        place = after.topic_id, after.partition
+        end = self._end_before(after)
+        seen = view.offsets(*place)
+        first = max(end, seen.log_start)
+        if end == UNKNOWN or after.first_offset <= first or view.partition(*place) is None:
+            return ()
+        what = (
+            f"The tier has no record between offsets {first} and {after.first_offset} of {after.topic}/"
+            f"{after.partition}: segment {after.segment_id} begins there, so {ranged(first, after.first_offset)}, were "
+            "not copied."
+        )
+        return (
+            Suspicion(
+                rule=self.name,
+                cause=f"{after.topic}, copies",
+                what=what,
+                at_ns=after.at_ns or view.now_ns,
+                topic=after.topic,
+                topic_id=after.topic_id,
+                partition=after.partition,
+                first_offset=first,
+                end_offset=after.first_offset,
+                broker=after.broker if after.broker >= 0 else None,
+                # Brokers may still have them.
+                severity=None if seen.local_log_start > first else Severity.DANGER,
+            ),
+        )
+
+    def over(self, suspicion: Suspicion, view: View) -> bool:
+        deleted = view.offsets(suspicion.topic_id, suspicion.partition or 0).log_start >= (suspicion.end_offset or 0)
+        return deleted or forgotten(self, suspicion, view)
+
+    def _end_before(self, segment: RemoteSegment) -> int:
+        """The end of the copies before this one; UNKNOWN if it is the first."""
+        ends = self._ends.setdefault(segment.topic_id, array("q"))
+        if len(ends) <= segment.partition:
+            ends.extend([UNKNOWN] * (segment.partition + 1 - len(ends)))
+        end = ends[segment.partition]
+        ends[segment.partition] = max(end, segment.last_offset + 1)
+        return end
+
+
+def _gap(look: PartitionLook, view: View) -> tuple[int, int] | None:
+    """The records below the leader's own log that the tier does not have."""
+    now = look.offsets
+    if now.highest_tiered == UNKNOWN:
+        if view.tier_bytes(look.topic_id, look.partition) != 0 or now.log_start == UNKNOWN:
+            return None
+        first = now.log_start
+    else:
+        first = max(now.highest_tiered + 1, now.log_start)
+    return (first, now.local_log_start) if first < now.local_log_start else None
+
+
+def _at_risk(suspicion: Suspicion, gap: tuple[int, int], look: PartitionLook) -> Suspicion:
+    first, end = gap
+    what = (
+        f"The leader's own log of {look.topic}/{look.partition} begins at {end}, and the tier ends below {first}: "
+        f"{ranged(first, end)}, are in neither."
+    )
+    return replace(suspicion, what=what, first_offset=first, end_offset=end)

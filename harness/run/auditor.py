@@ -1,0 +1,110 @@
+"""The auditor beside a run: a process of its own, which watches the cluster from outside as a user's would.
+
+It changes no verdict. What it reports stands in run.json, and `harness/verify/checks/announced.py` compares it.
+"""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, get_args
+
+from harness.audit.alarms.alarm import Alarm
+from harness.audit.alarms.incidents import alarm_from
+from harness.audit.store.database import Database
+from harness.clusters.base import Cluster
+from harness.clusters.processes.bound_process import bound
+from harness.model.documents.audit import AlarmPlace, AuditAlarm, AuditReport, Severity
+from harness.model.errors import BadInput
+from harness.model.scratch import scratch
+
+LAST_ROUND_S: Final = 5.0
+_END_S: Final = 10.0  # beyond the last round
+_BUDGET: Final = "cpu=10%"
+_SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
+
+
+class RunAuditor:
+    """`end` gives the report, whatever became of the process. Close it in any case."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._folder = scratch("audit")
+        self._errors = Path(self._folder.name, "errors")
+        self._database = Path(self._folder.name, "db")
+        command = [
+            *(sys.executable, "-m", "harness.commands.main", "audit"),
+            *("--bootstrap", _addresses(cluster, cluster.brokers)),
+            *("--controllers", _addresses(cluster, cluster.controllers)),
+            *("--db", str(self._database), "--budget", _BUDGET, "--last-round", f"{LAST_ROUND_S:g}"),
+        ]
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(
+                bound(command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
+            )
+
+    def end(self) -> AuditReport:
+        """Lets it look at every partition once more, and ends it."""
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(LAST_ROUND_S + _END_S)
+        except subprocess.TimeoutExpired:
+            return AuditReport(problem=f"it did not end within {LAST_ROUND_S + _END_S:g} s of SIGTERM")
+        if code != 0:
+            said = self._errors.read_text(errors="replace").strip().splitlines()
+            return AuditReport(problem=f"it ended with exit code {code}: {said[-1] if said else 'it wrote nothing'}")
+        try:
+            return report_in(self._database)
+        except BadInput as unreadable:
+            return AuditReport(problem=str(unreadable))
+
+    def close(self) -> None:
+        """Kills it, if it still runs, and removes its files."""
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        self._process.wait()
+        self._folder.cleanup()
+
+
+def report_in(folder: Path) -> AuditReport:
+    """The report of an auditor that has ended."""
+    from harness.audit.service.vitals import FACT, vitals_from
+
+    database = Database(folder, read_only=True)
+    try:
+        alarms = [_alarm(alarm_from(text)) for _, _, text in reversed(database.alarms())]
+        vitals = vitals_from(database.fact(FACT) or "")
+    finally:
+        database.close()
+    return AuditReport(
+        alarms=tuple(alarms), coverage=vitals.covered_now, whole=vitals.whole, cpu_s=round(vitals.cpu_s, 2)
+    )
+
+
+def _alarm(alarm: Alarm) -> AuditAlarm:
+    places = [s for s in alarm.suspicions if s.partition is not None]
+    return AuditAlarm(
+        rule=alarm.rule,
+        severity=next(severity for severity in _SEVERITIES if severity == alarm.severity.value),
+        cause=alarm.cause,
+        what=alarm.what,
+        opened_ns=alarm.opened_ns,
+        ended_ns=alarm.ended_ns,
+        places=tuple(
+            AlarmPlace(
+                topic=s.topic,
+                topic_id=s.topic_id,
+                partition=s.partition or 0,
+                first_offset=s.first_offset,
+                end_offset=s.end_offset,
+                metadata_offset=s.metadata_offset,
+            )
+            for s in places
+        ),
+    )
+
+
+def _addresses(cluster: Cluster, nodes: tuple[int, ...]) -> str:
+    return ",".join("{}:{}".format(*cluster.direct_address(node)) for node in nodes)
