@@ -1,4 +1,4 @@
-"""The content security policy of pages: only the scripts that this package put into a page may run."""
+"""The content security policy of pages: only scripts of this package may run, and those that these load."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@
     });
   }
 
-  // What the page itself has, in the form of what `zoom` shows of a part of it.
+  // The counts of the page itself, in the form in which `zoom` has those of a part.
   const whole = (data) => ({
     from_s: 0,
     width_s: data.width_s,

@@ -1,5 +1,5 @@
 "use strict";
-// What a chart shows of a part of a run: finer counts, and the single operations, from files beside the page.
+// Finer counts and the single operations of a part of a run, from files beside the page.
 const zoom = (() => {
   const POINTS_LEAST = 150; // a curve with fewer points on the screen is coarse
   const OPERATIONS_MOST = 200_000; // of single operations that are loaded at once
@@ -22,7 +22,7 @@ const zoom = (() => {
     return { files, rows: files.reduce((sum, i) => sum + rows[i], 0) };
   }
 
-  // What to show of a part of a run, in seconds: null = the counts that are in the page; else a level, or operations.
+  // Chooses for a part of a run, in seconds: null = the counts that are in the page; else a level, or operations.
   function chosen(data, from, to) {
     const { details } = data;
     const length = to - from;
@@ -105,7 +105,7 @@ const zoom = (() => {
     return { sends: sends.sort(byTime), reads: reads.sort(byTime) };
   }
 
-  // What the chart shows of [from, to), in seconds. counts: by intervals from `from_s` on, each `width_s` long.
+  // Loads [from, to), in seconds. counts: by intervals from `from_s` on, each `width_s` long.
   // operations: the single ones in [from, to); null = there are too many to be loaded.
   async function shown(data, from, to) {
     const choice = chosen(data, from, to);
@@ -154,8 +154,8 @@ const zoom = (() => {
 
   const exact = (ns, per, digits) => (ns / per).toFixed(digits);
 
-  // What a chart shows, in words: how many operations there are, and the first of them. A reader who cannot see the
-  // chart finds all of it here.
+  // The operations in words: how many there are, and the first of them. A reader who cannot see the chart finds all of
+  // them here.
   function tables(data, { sends, reads }) {
     const of = (outcome) => sends.filter((send) => send.outcome === outcome).length.toLocaleString("en-US");
     const total = reads.length.toLocaleString("en-US");

@@ -159,7 +159,12 @@ def test_after_a_kill_it_continues_without_an_alarm_and_says_what_it_missed(
     with auditing(tmp_path, *options) as first:
         lower(admin, "crashed")
         row = first.row("opened", rule="setting_weakened")
-        wait_for(lambda: first.status()["alarms"], until=bool, deadline_s=10, what="the alarm in the database")
+        wait_for(
+            lambda: [alarm["incident"] for alarm in first.status()["alarms"]],
+            until=lambda saved: row["incident"] in saved,
+            deadline_s=10,
+            what="the alarm in the database",
+        )
         first.end(signal.SIGKILL)
     topic(admin, "meanwhile", **{"retention.ms": WEEK})
     lower(admin, "meanwhile")

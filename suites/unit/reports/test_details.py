@@ -211,7 +211,7 @@ def test_too_many_operations_are_left_out_with_a_sentence(
     assert timeline.details is None
     (said,) = [text for text in timeline.missing if "single operations" in text]
     assert said.endswith("and this run has 1,000.")
-    assert [*(tmp_path / "beside").iterdir()] == []  # those of the earlier page are gone
+    assert [*(tmp_path / "beside").iterdir()] == []  # those of the earlier page were removed
 
 
 def test_files_of_an_earlier_page_are_removed_and_others_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
