@@ -16,6 +16,7 @@ from typing import Final, TypeAlias
 from harness.audit.alarms.incidents import Incidents, Sink
 from harness.audit.engine.budget import CpuBudget
 from harness.audit.engine.cluster_state import ClusterState
+from harness.audit.engine.failure import Failed
 from harness.audit.engine.follower import FollowerThread, Silence
 from harness.audit.engine.looker import Looked, Looker, LookThread
 from harness.audit.engine.looks import Rounds
@@ -31,7 +32,7 @@ from harness.model.history.changes import AnyChange, PartitionChange, UnknownCha
 TICK_S: Final = 1.0
 _LATENCY_S: Final = 0.1  # after which it sees that it is to stop
 _SAVE_OFFSETS_S: Final = 30.0  # offsets in the file may be older than those in memory: they only make rules weaker
-Event: TypeAlias = Portion | Silence | Looked | Rows | None
+Event: TypeAlias = Portion | Silence | Looked | Rows | Failed | None
 
 
 @dataclass(slots=True)
@@ -175,6 +176,8 @@ class Auditor:
                 self._looked(event)
             case Rows():
                 self._rows(event)
+            case Failed():
+                raise event.failure()
             case Silence():
                 self._silence = event.why
             case None if not self._heartbeats:

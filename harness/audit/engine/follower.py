@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from harness.audit.engine.failure import Failed
 from harness.audit.feeds.feed import Feed, FeedSilent, Portion
 
 POLL_S = 0.5
@@ -22,7 +23,7 @@ class FollowerThread:
     """Hands over portions one by one: the next poll waits until the engine has used the last one, because a snapshot
     can be read only until then."""
 
-    def __init__(self, feed: Feed, heard: Callable[[Portion | Silence | None], None]) -> None:
+    def __init__(self, feed: Feed, heard: Callable[[Portion | Silence | Failed | None], None]) -> None:
         self._feed = feed
         self._heard = heard
         self._used = threading.Event()
@@ -43,10 +44,12 @@ class FollowerThread:
     def _work(self) -> None:
         while not self._stop.is_set():
             try:
-                heard: Portion | Silence | None = self._feed.poll(POLL_S)
+                heard: Portion | Silence | Failed | None = self._feed.poll(POLL_S)
             except FeedSilent as silent:
                 heard = Silence(str(silent))
                 self._stop.wait(POLL_S / 5)  # a refused connection answers at once
+            except Exception as defect:
+                heard = Failed(f"reading from {self._feed.name}", defect)
             if self._stop.is_set():
                 return
             self._used.clear()

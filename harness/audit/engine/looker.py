@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from harness.audit.engine.failure import Failed
 from harness.audit.look import PartitionLook
 from harness.model.errors import HarnessFailure
 
@@ -47,7 +48,7 @@ class LookThread:
     The answers go to `done`.
     """
 
-    def __init__(self, looker: Looker, done: Callable[[Looked], None]) -> None:
+    def __init__(self, looker: Looker, done: Callable[[Looked | Failed], None]) -> None:
         self._looker = looker
         self._done = done
         self._orders: queue.Queue[Sequence[Asked] | None] = queue.Queue(maxsize=1)
@@ -77,7 +78,9 @@ class LookThread:
     def _work(self) -> None:
         while (asked := self._orders.get()) is not None:
             try:
-                looked = Looked(asked, tuple(self._looker.look(asked)))
+                looked: Looked | Failed = Looked(asked, tuple(self._looker.look(asked)))
             except HarnessFailure as refused:
                 looked = Looked(asked, (), str(refused))
+            except Exception as defect:
+                looked = Failed("a look at partitions", defect)
             self._done(looked)

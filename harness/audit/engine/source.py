@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from harness.audit.engine.failure import Failed
 from harness.audit.feeds.tier_metadata import TierRow
 from harness.audit.look import CommitLook, LogStartReason, ObjectLook, TransactionLook
 from harness.model.errors import HarnessFailure
@@ -41,7 +42,7 @@ class Rows:
 class SourceThread:
     """Asks every source when it is due, one after the other."""
 
-    def __init__(self, sources: Sequence[Source], done: Callable[[Rows], None]) -> None:
+    def __init__(self, sources: Sequence[Source], done: Callable[[Rows | Failed], None]) -> None:
         self._sources = sources
         self._done = done
         self._stop = threading.Event()
@@ -63,7 +64,9 @@ class SourceThread:
             source = self._sources[at]
             due_s[at] = time.monotonic() + source.every_s
             try:
-                rows = Rows(source.covers, tuple(source.poll()))
+                rows: Rows | Failed = Rows(source.covers, tuple(source.poll()))
             except HarnessFailure as refused:
                 rows = Rows(source.covers, (), str(refused))
+            except Exception as defect:
+                rows = Failed(f"the source of {source.covers}", defect)
             self._done(rows)
