@@ -23,8 +23,8 @@ def audited(built: Built, *alarms: dict[str, Any], **report: Any) -> Built:
     return built
 
 
-def alarm(at_ms: int, severity: str = "loss", partition: int | None = 0) -> dict[str, Any]:
-    places = [] if partition is None else [{"topic": "t", "topic_id": "T", "partition": partition}]
+def alarm(at_ms: int, severity: str = "loss", partition: int | None = 0, topic_id: str = "T") -> dict[str, Any]:
+    places = [] if partition is None else [{"topic": "t", "topic_id": topic_id, "partition": partition}]
     said = {"rule": "log-start", "cause": "a cause", "what": "The log start of t/0 moved.", "severity": severity}
     return {**said, "opened_ns": START_NS + at_ms * MS, "places": places}
 
@@ -51,6 +51,8 @@ case("an alarm during the recovery", audited(History("AAAA").build(), alarm(499)
 FALSE = "an alarm of the auditor has no cause in the run (log-start): The log start of t/0 moved."
 case("an alarm before the first fault", audited(History("AAAA").build(), alarm(50)), Status.PASS, FALSE)
 case("an alarm after the recovery", audited(History("AAAA").build(), alarm(501)), Status.PASS, FALSE)
+case("an alarm about an earlier topic", audited(History("AAAA").build(), alarm(50, topic_id="U")), Status.PASS)
+case("an alarm about no topic", audited(History("AAAA").build(), alarm(50, partition=None)), Status.PASS, FALSE)
 case("a notice at rest", audited(History("AAAA").build(), alarm(50, "notice")), Status.PASS)
 case(
     "an auditor that ended early",
