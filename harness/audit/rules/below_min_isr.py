@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from harness.audit.engine.view import View
-from harness.audit.rules.restarts import Restarts
-from harness.audit.rules.retention import whole
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
+from harness.audit.rules.lasting import LastingRule
+from harness.audit.rules.rule import Limit, Severity, Suspicion
 from harness.audit.rules.sentences import numbers, of_state
-from harness.audit.rules.standing import Brokers, Standing, missing_replicas
-from harness.audit.store.partitions import NS_PER_MS
+from harness.audit.rules.standing import MIN_ISR, Brokers, missing_replicas, needed_in_sync
 from harness.model.history.changes import NO_LEADER, AnyChange, ConfigChange, PartitionChange, ResourceKind
 
-_MIN_ISR: Final = "min.insync.replicas"
 
-
-class BelowMinIsr(Rule):
+class BelowMinIsr(LastingRule):
     """A partition without a leader is the subject of `no_leader`. A broker that is missing is one cause."""
 
     name: ClassVar[str] = "below_min_isr"
@@ -35,45 +30,21 @@ class BelowMinIsr(Rule):
         "restart_s": Limit(300.0, "the same while its broker is restarted"),
     }
 
-    def _begin(self) -> None:
-        self._standing = Standing(_missing)
-        self._restarts = Restarts()
-
-    def on_known(self, state: PartitionChange, view: View) -> None:
-        self._standing.note(state, view)
-
     def on_change(self, after: AnyChange, before: AnyChange | None, view: View) -> Iterable[Suspicion]:
-        self._standing.note_change(after, view)
-        self._restarts.note_change(after, view)
-        if isinstance(after, ConfigChange) and after.key == _MIN_ISR and not after.from_snapshot:
+        if isinstance(after, ConfigChange) and after.key == MIN_ISR and not after.from_snapshot:
             for state in view.partitions(after.name if after.kind is ResourceKind.TOPIC else None):
                 self._standing.note(state, view)
-        return ()
+        return super().on_change(after, before, view)
 
-    def on_tick(self, view: View) -> Iterable[Suspicion]:
-        for late in self._standing.survey(view, partial(self._is_late, view)):
-            others = late.others
-            for state, lasted_s in late.named:
-                what = (
-                    f"{state.topic}/{state.partition} has had fewer replicas in sync than min.insync.replicas="
-                    f"{view.setting(state.topic, _MIN_ISR)} for {lasted_s:.0f} s: the ISR is {[*state.isr]}, and "
-                    f"{numbers(late.cause)} is missing."
-                )
-                suspicion = of_state(self.name, state, cause=numbers(late.cause), what=what)
-                yield replace(suspicion, at_ns=view.now_ns, broker=late.cause[0], others=others)
-                others = 0
+    def _causes(self, state: PartitionChange, view: View) -> Collection[Brokers]:
+        if state.leader == NO_LEADER or len(state.isr) >= needed_in_sync(state, view):
+            return ()
+        return missing_replicas(state, view)
 
-    def over(self, suspicion: Suspicion, view: View) -> bool:
-        return not self._standing.holds_for((suspicion.broker or 0,))
-
-    def _is_late(self, view: View, state: PartitionChange, cause: Brokers, since_ms: int) -> bool:
-        restarts = self._restarts.restarts(cause[0], since_ms, view)
-        allowed_s = self.limit_of(state.topic, "restart_s" if restarts else "allowed_s")
-        return view.now_ns - since_ms * NS_PER_MS > allowed_s * 1e9
-
-
-def _missing(state: PartitionChange, view: View) -> Collection[Brokers]:
-    needed = min(whole(view.setting(state.topic, _MIN_ISR)) or 1, len(state.replicas))
-    if state.leader == NO_LEADER or len(state.isr) >= needed:
-        return ()
-    return missing_replicas(state, view)
+    def _suspicion(self, state: PartitionChange, cause: Brokers, lasted_s: float, view: View) -> Suspicion:
+        what = (
+            f"{state.topic}/{state.partition} has had fewer replicas in sync than min.insync.replicas="
+            f"{view.setting(state.topic, MIN_ISR)} for {lasted_s:.0f} s: the ISR is {[*state.isr]}, and "
+            f"{numbers(cause)} is missing."
+        )
+        return replace(of_state(self.name, state, cause=numbers(cause), what=what), broker=cause[0])

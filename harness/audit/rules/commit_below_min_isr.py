@@ -11,7 +11,7 @@ from harness.audit.look import PartitionLook
 from harness.audit.rules.ending import KEEP, KEEP_S, forgotten
 from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
 from harness.audit.rules.sentences import NS_PER_S, clock, of_look, ranged
-from harness.audit.rules.standing import Standing, missing_replicas
+from harness.audit.rules.standing import Standing, missing_replicas, needed_in_sync
 from harness.audit.store.partitions import UNKNOWN, Offsets
 from harness.model.history.changes import AnyChange, PartitionChange
 
@@ -132,6 +132,5 @@ def _needed(state: PartitionChange, view: View) -> int | None:
     """How many replicas have to be in sync; None if there are enough, or if the release need not wait for them."""
     if view.feature(_METADATA_VERSION) < _SINCE:
         return None
-    setting = view.setting(state.topic, "min.insync.replicas")
-    needed = min(int(setting), len(state.replicas)) if setting is not None and setting.isdecimal() else 1
+    needed = needed_in_sync(state, view)
     return needed if len(state.isr) < needed else None

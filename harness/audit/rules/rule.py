@@ -1,8 +1,8 @@
 """A rule of the auditor: which events and looks it takes for an operation that loses records, or will lose them.
 
-A rule is one file in this folder with one subclass of `Rule`; it registers by existing. For the rest of the auditor
-rules are data: severity, explanation, remedy and source stand in the class. A file of `--rules` changes limits and
-severities, and switches rules off.
+A rule is one file in this folder with one subclass of `Rule`, or of a base like `LastingRule`; it registers by
+existing. For the rest of the auditor rules are data: severity, explanation, remedy and source stand in the class. A
+file of `--rules` changes limits and severities, and switches rules off.
 
 An event of the metadata log is certain and ordered. An offset is what one broker answered at one moment: values of two
 looks are compared only where the leader epoch binds them, and are never subtracted. A suspicion that rests on offsets
@@ -12,9 +12,10 @@ is confirmed by a second look before it is an alarm.
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 from abc import ABC
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -233,5 +234,13 @@ def rule_classes() -> Mapping[str, type[Rule]]:
 
     for module in pkgutil.iter_modules(rules.__path__):
         importlib.import_module(f"{rules.__name__}.{module.name}")
-    own = [rule for rule in Rule.__subclasses__() if rule.__module__.startswith(f"{rules.__name__}.")]
+    own = [rule for rule in _subclasses(Rule) if rule.__module__.startswith(f"{rules.__name__}.")]
     return {rule.name: rule for rule in sorted(own, key=lambda rule: rule.name)}
+
+
+def _subclasses(kind: type[Rule]) -> Iterator[type[Rule]]:
+    """All that are no mere base of others."""
+    for rule in kind.__subclasses__():
+        if not inspect.isabstract(rule):
+            yield rule
+        yield from _subclasses(rule)

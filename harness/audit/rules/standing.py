@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
 from harness.audit.engine.view import View
+from harness.audit.rules.retention import whole
 from harness.audit.rules.sentences import NAMED_MAX
 from harness.audit.store.partitions import NS_PER_MS
 from harness.model.history.changes import AnyChange, PartitionChange, TopicChange, TopicEvent
 
 Brokers: TypeAlias = tuple[int, ...]  # a cause
+MIN_ISR: Final = "min.insync.replicas"
 _SHARE: Final = 0.02  # of the time for surveys that take long, at most
 _LONG_S: Final = 0.02
 _NONE: Final = 0  # the condition does not hold
@@ -127,6 +129,11 @@ def missing_replicas(state: PartitionChange, _view: View) -> Collection[Brokers]
         return ()
     present = {*state.isr, *state.adding}
     return [(replica,) for replica in state.replicas if replica not in present]
+
+
+def needed_in_sync(state: PartitionChange, view: View) -> int:
+    """How many replicas must be in sync for acks=all: min.insync.replicas, but not more than there are."""
+    return min(whole(view.setting(state.topic, MIN_ISR)) or 1, len(state.replicas))
 
 
 def _bit(state: PartitionChange, broker: int) -> int:
