@@ -13,6 +13,7 @@ from typing import Final, TypedDict, Unpack
 
 import click
 
+from harness.audit.queries.privileges import LEVELS, OBSERVE
 from harness.commands.option_types import PATH, Whole
 from harness.commands.usage import invoked
 from harness.model.errors import BadInput
@@ -20,7 +21,6 @@ from harness.model.exits import Exit
 
 DB_DEFAULT: Final = Path("durability-audit")
 _PORT_MAX: Final = 65_535
-_LEVELS: Final = ("observe", "read", "controller")
 _Command = Callable[..., Exit]
 
 
@@ -203,7 +203,7 @@ def explain(partition: str, db: Path, as_json: bool) -> Exit:
 
 @audit.command()
 @click.option(
-    "--level", type=click.Choice(_LEVELS), default="observe", show_default=True, help="The permissions of the auditor."
+    "--level", type=click.Choice(LEVELS), default=OBSERVE, show_default=True, help="The permissions of the auditor."
 )
 @click.option("--principal", default="User:auditor", show_default=True, help="The user of the auditor.")
 @click.option("--bootstrap", default="localhost:9092", show_default=True, help="For the printed commands.")

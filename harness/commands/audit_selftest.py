@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -26,10 +25,12 @@ from harness.audit.alarms.event import duration
 from harness.audit.alarms.incidents import alarm_from
 from harness.audit.queries.status import Status, status_of
 from harness.audit.rules.setting_weakened import SettingWeakened
+from harness.audit.service.child import command, last_line
 from harness.audit.service.watch_list import watched
 from harness.audit.store.database import Database
 from harness.kafka.admin.addresses import check_addresses
 from harness.kafka.admin.client_config import client_config
+from harness.model.clock import NS_PER_S
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scratch import scratch
 from harness.model.waiting import wait_for
@@ -43,7 +44,6 @@ _RECORDS: Final = 10
 _ASK_S: Final = 15.0
 _START_S: Final = 90.0
 _KNOWN_S: Final = 20.0
-_NS_PER_S: Final = 1_000_000_000
 Say = Callable[[str], None]
 
 
@@ -117,15 +117,13 @@ def _command(test: SelfTest, folder: Path) -> list[str]:
         "--db": folder,
         "--topics": test.topic,
     }
-    options = [word for option, value in given.items() if value is not None for word in (option, str(value))]
-    return [sys.executable, "-m", "harness.commands.main", "audit", *options]
+    return command(given)
 
 
 def _wait_watching(process: subprocess.Popen[bytes], folder: Path, errors: Path) -> None:
     def seen() -> str:
         if process.poll() is not None:
-            said = errors.read_text(errors="replace").strip().splitlines()
-            raise BadInput(f"the auditor of the test ended: {said[-1] if said else 'it said nothing'}")
+            raise BadInput(f"the auditor of the test ended: {last_line(errors)}")
         try:
             status = status_of(folder)
         except BadInput as not_yet:
@@ -179,7 +177,7 @@ def _result(folder: Path, topic: str, since_ns: int) -> Result:
             False, f"FAIL: no alarm {_RULE} came within {ALARM_S:g} s after {_KEY} was lowered; not covered: {lacks}"
         )
     assert alarm is not None  # see until
-    took_s = (alarm.opened_ns - since_ns) / _NS_PER_S
+    took_s = (alarm.opened_ns - since_ns) / NS_PER_S
     return Result(True, f"PASS: the alarm {_RULE} came {duration(took_s)} after the request that lowered {_KEY}")
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from typing import Final
 
+NS_PER_MS: Final = 1_000_000
+NS_PER_S: Final = 1_000_000_000
 ANCHOR_NS: Final = time.time_ns()
 _MONOTONIC_AT_ANCHOR_NS: Final = time.monotonic_ns()
 # Brokers and clients run on one machine, but this clock is monotonic: allowed difference between their clocks.

@@ -7,24 +7,24 @@ from __future__ import annotations
 
 import signal
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final
 
 from harness.audit.alarms.alarm import Alarm
 from harness.audit.alarms.incidents import alarm_from
+from harness.audit.service.child import command, last_line
+from harness.audit.service.vitals import FACT, vitals_from
 from harness.audit.store.database import Database
 from harness.clusters.base import Cluster
 from harness.clusters.processes.bound_process import bound
-from harness.model.documents.audit import AlarmPlace, AuditAlarm, AuditReport, Severity
+from harness.model.documents.audit import AlarmPlace, AuditAlarm, AuditReport
 from harness.model.errors import BadInput
 from harness.model.scratch import scratch
 
 LAST_ROUND_S: Final = 5.0
 _END_S: Final = 10.0  # beyond the last round
 _BUDGET: Final = "cpu=10%"
-_SEVERITIES: Final[tuple[Severity, ...]] = get_args(Severity)
 
 
 class RunAuditor:
@@ -34,15 +34,19 @@ class RunAuditor:
         self._folder = scratch("audit")
         self._errors = Path(self._folder.name, "errors")
         self._database = Path(self._folder.name, "db")
-        command = [
-            *(sys.executable, "-m", "harness.commands.main", "audit"),
-            *("--bootstrap", _addresses(cluster, cluster.brokers)),
-            *("--controllers", _addresses(cluster, cluster.controllers)),
-            *("--db", str(self._database), "--budget", _BUDGET, "--last-round", f"{LAST_ROUND_S:g}"),
-        ]
+        controllers = ",".join("{}:{}".format(*cluster.direct_address(node)) for node in cluster.controllers)
+        audit = command(
+            {
+                "--bootstrap": cluster.bootstrap_direct(),
+                "--controllers": controllers,
+                "--db": self._database,
+                "--budget": _BUDGET,
+                "--last-round": f"{LAST_ROUND_S:g}",
+            }
+        )
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
-                bound(command), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
+                bound(audit), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors
             )
 
     def end(self) -> AuditReport:
@@ -53,8 +57,7 @@ class RunAuditor:
         except subprocess.TimeoutExpired:
             return AuditReport(problem=f"it did not end within {LAST_ROUND_S + _END_S:g} s of SIGTERM")
         if code != 0:
-            said = self._errors.read_text(errors="replace").strip().splitlines()
-            return AuditReport(problem=f"it ended with exit code {code}: {said[-1] if said else 'it wrote nothing'}")
+            return AuditReport(problem=f"it ended with exit code {code}: {last_line(self._errors)}")
         try:
             return report_in(self._database)
         except BadInput as unreadable:
@@ -70,8 +73,6 @@ class RunAuditor:
 
 def report_in(folder: Path) -> AuditReport:
     """The report of an auditor that has ended."""
-    from harness.audit.service.vitals import FACT, vitals_from
-
     database = Database(folder, read_only=True)
     try:
         alarms = [_alarm(alarm_from(text)) for _, _, text in reversed(database.alarms())]
@@ -87,7 +88,7 @@ def _alarm(alarm: Alarm) -> AuditAlarm:
     places = [s for s in alarm.suspicions if s.partition is not None]
     return AuditAlarm(
         rule=alarm.rule,
-        severity=next(severity for severity in _SEVERITIES if severity == alarm.severity.value),
+        severity=alarm.severity,
         cause=alarm.cause,
         what=alarm.what,
         opened_ns=alarm.opened_ns,
@@ -104,7 +105,3 @@ def _alarm(alarm: Alarm) -> AuditAlarm:
             for s in places
         ),
     )
-
-
-def _addresses(cluster: Cluster, nodes: tuple[int, ...]) -> str:
-    return ",".join("{}:{}".format(*cluster.direct_address(node)) for node in nodes)

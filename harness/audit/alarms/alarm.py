@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from harness.audit.rules.rule import Severity, Suspicion
+from harness.audit.rules.rule import Suspicion
+from harness.model.severity import Severity
 
 PLACES_MAX: Final = 100  # partitions that an alarm names; the others are counted
 

@@ -9,9 +9,9 @@ from typing import Final
 
 from harness.audit.alarms.alarm import Alarm
 from harness.audit.rules.rule import Suspicion
+from harness.model.clock import NS_PER_S
 
 FORMAT: Final = 1  # of the JSON; it changes only when a key gets another meaning or is removed
-NS_PER_S: Final = 1_000_000_000
 
 
 class Event(StrEnum):

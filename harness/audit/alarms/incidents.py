@@ -9,10 +9,11 @@ from typing import Final, Protocol
 
 from harness.audit.alarms.alarm import PLACES_MAX, Alarm
 from harness.audit.engine.view import View
-from harness.audit.rules.rule import Rule, Severity, Suspicion
+from harness.audit.rules.rule import Rule, Suspicion
 from harness.audit.store.database import Database
+from harness.model.clock import NS_PER_S
+from harness.model.severity import Severity
 
-NS_PER_S: Final = 1_000_000_000
 _REPEAT_S: Final = 10  # an open alarm that grows is shown again after this time
 _ORDER: Final = {severity: at for at, severity in enumerate(Severity)}
 

@@ -235,7 +235,7 @@ class Auditor:
     def _looked(self, looked: Looked) -> None:
         if looked.refused is not None:
             self.counts.refused_looks += len(looked.asked)
-            self.second_looks.refused({(asked.topic_id, asked.partition): asked for asked in looked.asked})
+            self.second_looks.refused({(asked.topic_id, asked.partition) for asked in looked.asked})
             return
         for look in looked.looks:
             self._look(look)

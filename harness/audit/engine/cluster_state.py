@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Final
 
 from harness.audit.look import CommitLook
@@ -117,16 +117,7 @@ class ClusterState:
         if not after.from_snapshot or not self._was_known(after):
             return None
         value = self._replaced.settings.get((after.kind, after.name, after.key))
-        return ConfigChange(
-            kind=after.kind,
-            name=after.name,
-            key=after.key,
-            value=value,
-            time_ns=after.time_ns,
-            offset=after.offset,
-            controller_epoch=after.controller_epoch,
-            from_snapshot=True,
-        )
+        return replace(after, value=value)
 
     def _was_known(self, after: ConfigChange) -> bool:
         """Whether the replaced state had the thing that a setting is about. A recreated topic is another one."""

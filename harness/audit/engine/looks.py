@@ -8,7 +8,6 @@ from typing import Final
 
 from harness.audit.engine.cluster_state import ClusterState
 from harness.audit.engine.looker import Asked
-from harness.model.history.changes import PartitionChange
 
 CHUNK: Final = 1000  # partitions of one order: about 10 ms of a broker
 Place = tuple[str, int]  # topic id, partition
@@ -47,7 +46,7 @@ class Rounds:
         if self._round is None:
             if now_s - self._begun_s < self.every_s:
                 return []
-            self._round, self._begun_s = self._places(), now_s
+            self._round, self._begun_s = self._state.packed.places(), now_s
         chosen: list[Asked] = []
         for place in self._round:
             asked = self._asked(place)
@@ -68,17 +67,9 @@ class Rounds:
         """Since when the round under way should have been over: the age of the oldest look beyond `every_s`."""
         return max(0.0, time.monotonic() - self._begun_s - self.every_s) if self._round is not None else 0.0
 
-    def _places(self) -> Iterator[Place]:
-        for topic_id, partition, _, _ in self._state.packed.leaders():
-            yield topic_id, partition
-
     def _asked(self, place: Place) -> Asked | None:
         of = self._state.partition(*place)
         if of is None or not self._wanted(of.topic):
             return None
-        return asked_of(of, self._state)
-
-
-def asked_of(of: PartitionChange, state: ClusterState) -> Asked:
-    tiered = state.own_setting(of.topic, "remote.storage.enable") == "true"
-    return Asked(of.topic, of.topic_id, of.partition, of.leader, of.leader_epoch, of.replicas, tiered)
+        tiered = self._state.own_setting(of.topic, "remote.storage.enable") == "true"
+        return Asked(of.topic, of.topic_id, of.partition, of.leader, of.leader_epoch, of.replicas, tiered)

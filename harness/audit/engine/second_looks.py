@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from harness.audit.engine.cluster_state import ClusterState
 from harness.audit.engine.looks import Rounds
 from harness.audit.look import PartitionLook
-from harness.audit.rules.rule import Rule, Severity, Suspicion
+from harness.audit.rules.rule import Rule, Suspicion
+from harness.model.clock import NS_PER_S
+from harness.model.severity import Severity
 
 SECOND_LOOK_S: Final = 30.0
-_NS_PER_S: Final = 1_000_000_000
 _Place: TypeAlias = tuple[str, int]
 
 
@@ -63,14 +64,14 @@ class SecondLooks:
             else:
                 self._alarm(confirmed)
 
-    def refused(self, places: Mapping[_Place, object]) -> None:
+    def refused(self, places: Collection[_Place]) -> None:
         """No broker could be asked about these partitions: asks again."""
-        for place in self._waiting.keys() & places.keys():
+        for place in self._waiting.keys() & places:
             self._rounds.soon(*place)
 
     def tick(self) -> None:
         """Asks for looks again. A suspicion that none could decide is shown, with a lower severity."""
-        late_ns = time.time_ns() - int(SECOND_LOOK_S * _NS_PER_S)
+        late_ns = time.time_ns() - int(SECOND_LOOK_S * NS_PER_S)
         for place, waiting in [*self._waiting.items()]:
             left = [w for w in waiting if w.since_ns > late_ns]
             if self._state.partition(*place) is None:  # it was deleted

@@ -15,9 +15,8 @@ from harness.audit.feeds.states import partition_states
 from harness.kafka.admin.brokers import Brokers
 from harness.kafka.admin.fetch import FETCH_S, fetch_call, served
 from harness.kafka.admin.wire import Unanswered
-from harness.kafka.storage.message_reader import MessageReader
-from harness.kafka.storage.record_batch import HEADER_BYTES, Batch, Walk
-from harness.kafka.storage.records import next_record
+from harness.kafka.storage.record_batch import Batch, Walk
+from harness.kafka.storage.records import records_of
 from harness.kafka.storage.remote_log_metadata import TierRecord, decode
 
 TOPIC: Final = "__remote_log_metadata"
@@ -86,7 +85,5 @@ def _values(data: bytes) -> Iterator[tuple[Batch, int, bytes | None]]:
         if batch.codec != _PLAIN:
             yield batch, batch.last_offset, None
             continue
-        reader = MessageReader(data[batch.position + HEADER_BYTES : batch.position + batch.size_bytes])
-        for _ in range(batch.records):
-            offset, _, _, value = next_record(reader, batch)
+        for offset, _, _, value in records_of(batch, data):
             yield batch, offset, value

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from harness.audit.alarms.alarm import Alarm
-from harness.audit.alarms.event import NS_PER_S, duration, plain, time_text
+from harness.audit.alarms.event import duration, plain, time_text
 from harness.audit.alarms.incidents import alarm_from, worst_first
 from harness.audit.service.budget_option import size_text
 from harness.audit.service.introduction import count
 from harness.audit.service.vitals import FACT, Vitals, vitals_from
 from harness.audit.store.database import Database, Unwatched
 from harness.audit.store.lock import running
+from harness.model.clock import NS_PER_S
 from harness.model.errors import BadInput
 
 _STALE_S: Final = 10.0  # a running auditor writes its vitals once a second

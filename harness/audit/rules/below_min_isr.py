@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from harness.audit.engine.view import View
 from harness.audit.rules.lasting import LastingRule
-from harness.audit.rules.rule import Limit, Severity, Suspicion
+from harness.audit.rules.rule import Limit, Suspicion
 from harness.audit.rules.sentences import numbers, of_state
 from harness.audit.rules.standing import MIN_ISR, Brokers, missing_replicas, needed_in_sync
 from harness.model.history.changes import NO_LEADER, AnyChange, ConfigChange, PartitionChange, ResourceKind
+from harness.model.severity import Severity
 
 
 class BelowMinIsr(LastingRule):

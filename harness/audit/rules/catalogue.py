@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from harness.audit.rules.rule import Rule, Severity, rule_classes
+from harness.audit.rules.rule import Rule, rule_classes
+from harness.model.severity import Severity
 
 PATH: Final = Path(__file__).with_name("CATALOGUE.md")
 _HEAD: Final = """\

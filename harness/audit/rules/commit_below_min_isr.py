@@ -9,11 +9,13 @@ from typing import ClassVar, Final
 from harness.audit.engine.view import View
 from harness.audit.look import PartitionLook
 from harness.audit.rules.ending import KEEP, KEEP_S, forgotten
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
-from harness.audit.rules.sentences import NS_PER_S, clock, of_look, ranged
+from harness.audit.rules.rule import Limit, Rule, Suspicion
+from harness.audit.rules.sentences import clock, of_look, ranged
 from harness.audit.rules.standing import Standing, missing_replicas, needed_in_sync
 from harness.audit.store.partitions import UNKNOWN, Offsets
+from harness.model.clock import NS_PER_S
 from harness.model.history.changes import AnyChange, PartitionChange
+from harness.model.severity import Severity
 
 _STEP: Final = "step"
 _SETTLING: Final = "the leader may not know the ISR yet"

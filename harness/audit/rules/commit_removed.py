@@ -8,8 +8,9 @@ from typing import ClassVar
 from harness.audit.engine.view import View
 from harness.audit.look import CommitLook
 from harness.audit.rules.ending import KEEP, KEEP_S, forgotten
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
+from harness.audit.rules.rule import Limit, Rule, Suspicion
 from harness.audit.store.partitions import UNKNOWN
+from harness.model.severity import Severity
 
 
 class CommitRemoved(Rule):

@@ -7,8 +7,9 @@ from typing import Final
 
 from harness.audit.engine.view import View
 from harness.audit.look import PartitionLook
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
-from harness.audit.rules.sentences import NS_PER_S
+from harness.audit.rules.rule import Limit, Rule, Suspicion
+from harness.model.clock import NS_PER_S
+from harness.model.severity import Severity
 
 KEEP: Final = "keep_s"
 KEEP_S: Final = Limit(86_400.0, "an alarm about an event stays open for so long, if nothing ends it before")

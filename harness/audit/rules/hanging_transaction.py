@@ -8,8 +8,10 @@ from typing import ClassVar, Final, TypeAlias
 
 from harness.audit.engine.view import View
 from harness.audit.look import TransactionLook
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
-from harness.audit.rules.sentences import NAMED_MAX, NS_PER_S, lasting
+from harness.audit.rules.rule import Limit, Rule, Suspicion
+from harness.audit.rules.sentences import NAMED_MAX, lasting
+from harness.model.clock import NS_PER_S
+from harness.model.severity import Severity
 
 _OPEN: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
 _MS_PER_S: Final = 1_000

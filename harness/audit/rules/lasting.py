@@ -1,4 +1,4 @@
-"""What the rules about partitions in a state that must not last have in common."""
+"""The common part of rules about partitions in a state that must not last."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.audit.engine.view import View
 from harness.audit.rules.restarts import Restarts
 from harness.audit.rules.rule import Rule, Suspicion
 from harness.audit.rules.standing import Brokers, Standing
-from harness.audit.store.partitions import NS_PER_MS
+from harness.model.clock import NS_PER_MS
 from harness.model.history.changes import AnyChange, PartitionChange
 
 

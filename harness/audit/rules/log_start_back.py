@@ -9,9 +9,10 @@ from typing import ClassVar
 from harness.audit.engine.view import View
 from harness.audit.look import PartitionLook
 from harness.audit.rules.ending import KEEP, KEEP_S, forgotten, undecided
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
+from harness.audit.rules.rule import Limit, Rule, Suspicion
 from harness.audit.rules.sentences import clock, of_look, ranged
 from harness.audit.store.partitions import UNKNOWN, Offsets
+from harness.model.severity import Severity
 
 
 class LogStartBack(Rule):

@@ -19,11 +19,13 @@ from harness.audit.rules.retention import (
     retention_from,
     setting_of,
 )
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
-from harness.audit.rules.sentences import NS_PER_S, lasting, of_look, ranged
-from harness.audit.store.partitions import NS_PER_MS, UNKNOWN, Offsets
+from harness.audit.rules.rule import Limit, Rule, Suspicion
+from harness.audit.rules.sentences import lasting, of_look, ranged
+from harness.audit.store.partitions import UNKNOWN, Offsets
+from harness.model.clock import NS_PER_MS, NS_PER_S
 from harness.model.history.changes import AnyChange, ConfigChange, ResourceKind, TopicChange, TopicEvent
 from harness.model.history.history import broker_keys
+from harness.model.severity import Severity
 
 _WHY: Final = "why"
 _SEGMENTS: Final = "segment deletion"

@@ -7,9 +7,10 @@ from typing import ClassVar, Final
 
 from harness.audit.engine.view import View
 from harness.audit.rules.ending import KEEP, KEEP_S
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
-from harness.audit.rules.sentences import NS_PER_S
+from harness.audit.rules.rule import Limit, Rule, Suspicion
+from harness.model.clock import NS_PER_S
 from harness.model.history.changes import Problem, ProblemKind
+from harness.model.severity import Severity
 
 _MEANINGS: Final[Mapping[ProblemKind, str]] = {
     ProblemKind.TORN_END: "bytes behind the last batch cannot be read",

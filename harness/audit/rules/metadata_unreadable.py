@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from harness.audit.engine.view import View
 from harness.audit.rules.ending import KEEP, KEEP_S
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
-from harness.audit.rules.sentences import NS_PER_S
+from harness.audit.rules.rule import Limit, Rule, Suspicion
+from harness.model.clock import NS_PER_S
 from harness.model.history.changes import AnyChange, UnknownChange
+from harness.model.severity import Severity
 
 
 class MetadataUnreadable(Rule):

@@ -8,11 +8,12 @@ from typing import ClassVar
 
 from harness.audit.engine.view import View
 from harness.audit.rules.lasting import LastingRule
-from harness.audit.rules.rule import Limit, Severity, Suspicion
+from harness.audit.rules.rule import Limit, Suspicion
 from harness.audit.rules.sentences import numbers, of_state
 from harness.audit.rules.standing import Brokers
 from harness.audit.store.partitions import UNKNOWN
 from harness.model.history.changes import NO_LEADER, PartitionChange
+from harness.model.severity import Severity
 
 
 class NoLeader(LastingRule):

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from harness.audit.engine.view import View
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
+from harness.audit.rules.rule import Limit, Rule, Suspicion
+from harness.model.severity import Severity
 
 
 class Blind(Rule):

@@ -9,11 +9,13 @@ from typing import ClassVar, Final
 from harness.audit.engine.view import View
 from harness.audit.look import PartitionLook
 from harness.audit.rules.ending import undecided
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
-from harness.audit.rules.sentences import NS_PER_S, numbers, of_look
+from harness.audit.rules.rule import Limit, Rule, Suspicion
+from harness.audit.rules.sentences import numbers, of_look
 from harness.audit.rules.standing import Standing, missing_replicas
 from harness.audit.store.partitions import UNKNOWN, Offsets
+from harness.model.clock import NS_PER_S
 from harness.model.history.changes import AnyChange, PartitionChange
+from harness.model.severity import Severity
 
 # A broker that is stuck is one incident, so a sample of its replicas shows it. When a broker returns, all of its
 # replicas are out of the ISR for a while.

@@ -8,7 +8,8 @@ from typing import ClassVar
 
 from harness.audit.engine.view import View
 from harness.audit.rules.ending import KEEP, KEEP_S, forgotten
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
+from harness.audit.rules.rule import Limit, Rule, Suspicion
+from harness.model.severity import Severity
 
 
 class Mailbox:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.audit.engine.view import View
-from harness.audit.store.partitions import NS_PER_MS
+from harness.model.clock import NS_PER_MS
 from harness.model.history.changes import AnyChange, BrokerChange, BrokerEvent
 
 

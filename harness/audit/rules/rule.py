@@ -17,7 +17,6 @@ import pkgutil
 from abc import ABC
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cache
 from typing import ClassVar, final
@@ -33,14 +32,7 @@ from harness.audit.look import (
 )
 from harness.audit.store.partitions import Offsets
 from harness.model.history.changes import AnyChange, PartitionChange, Problem
-
-
-class Severity(StrEnum):
-    """How bad an alarm is. The first is the worst."""
-
-    LOSS = "loss"  # committed records are lost, or no reader gets them
-    DANGER = "danger"  # records will be lost unless an operator acts, or at the next failure
-    NOTICE = "notice"  # for information; nothing is lost by it
+from harness.model.severity import Severity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

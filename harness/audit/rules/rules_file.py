@@ -22,9 +22,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from harness.audit.rules.rule import ForTopics, Rule, Severity, rule_classes
+from harness.audit.rules.rule import ForTopics, Rule, rule_classes
 from harness.model.errors import BadInput
 from harness.model.hints import hint, refuse_unknown
+from harness.model.severity import Severity
 from harness.model.user_files import read_text, reason
 
 _ENABLED: Final = "enabled"

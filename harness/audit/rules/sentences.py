@@ -8,10 +8,9 @@ from typing import Final
 
 from harness.audit.look import PartitionLook
 from harness.audit.rules.rule import Suspicion
-from harness.audit.store.partitions import NS_PER_MS
+from harness.model.clock import NS_PER_MS, NS_PER_S
 from harness.model.history.changes import PartitionChange
 
-NS_PER_S: Final = 1_000_000_000
 _UNITS: Final = ((86_400_000, "day"), (3_600_000, "hour"), (60_000, "min"), (1_000, "s"), (1, "ms"))
 _WORDS: Final = ("day", "hour")  # units with a plural
 NAMED_MAX: Final = 100  # partitions with one cause that get a suspicion of their own

@@ -18,12 +18,13 @@ from harness.audit.rules.retention import (
     setting_of,
     whole,
 )
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
+from harness.audit.rules.rule import Limit, Rule, Suspicion
 from harness.audit.rules.sentences import NAMED_MAX, lasting
 from harness.audit.store.partitions import UNKNOWN
 from harness.model.contract.configuration import AS_RETENTION
 from harness.model.history.changes import HIDDEN, AnyChange, ConfigChange, PartitionChange, ResourceKind
 from harness.model.history.history import CLUSTER_DEFAULT, broker_keys
+from harness.model.severity import Severity
 
 _OLD: Final = "old"
 _NEW: Final = "new"

@@ -9,9 +9,11 @@ from typing import ClassVar, Final
 from harness.audit.engine.view import View
 from harness.audit.look import PartitionLook
 from harness.audit.rules.retention import whole
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
-from harness.audit.rules.sentences import NS_PER_S, of_look
+from harness.audit.rules.rule import Limit, Rule, Suspicion
+from harness.audit.rules.sentences import of_look
 from harness.audit.store.partitions import UNKNOWN, Offsets
+from harness.model.clock import NS_PER_S
+from harness.model.severity import Severity
 
 _MAX_TIMEOUT: Final = "transaction.max.timeout.ms"
 _MAX_TIMEOUT_MS_DEFAULT: Final = 900_000

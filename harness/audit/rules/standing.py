@@ -15,7 +15,7 @@ from typing import Final, TypeAlias
 from harness.audit.engine.view import View
 from harness.audit.rules.retention import whole
 from harness.audit.rules.sentences import NAMED_MAX
-from harness.audit.store.partitions import NS_PER_MS
+from harness.model.clock import NS_PER_MS
 from harness.model.history.changes import AnyChange, PartitionChange, TopicChange, TopicEvent
 
 Brokers: TypeAlias = tuple[int, ...]  # a cause

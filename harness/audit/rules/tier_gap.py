@@ -10,10 +10,12 @@ from typing import ClassVar
 from harness.audit.engine.view import View
 from harness.audit.look import PartitionLook, RemoteSegment
 from harness.audit.rules.ending import KEEP, KEEP_S, forgotten, undecided
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
-from harness.audit.rules.sentences import NS_PER_S, of_look, ranged
+from harness.audit.rules.rule import Limit, Rule, Suspicion
+from harness.audit.rules.sentences import of_look, ranged
 from harness.audit.store.partitions import UNKNOWN, Offsets
 from harness.audit.store.segments import FINISHED
+from harness.model.clock import NS_PER_S
+from harness.model.severity import Severity
 
 
 class TierGap(Rule):

@@ -8,9 +8,10 @@ from typing import ClassVar
 from harness.audit.engine.view import View
 from harness.audit.look import ObjectLook
 from harness.audit.rules.ending import KEEP, KEEP_S, forgotten
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
+from harness.audit.rules.rule import Limit, Rule, Suspicion
 from harness.audit.store.partitions import UNKNOWN
 from harness.audit.store.segments import FINISHED
+from harness.model.severity import Severity
 
 
 class TierObjectMissing(Rule):

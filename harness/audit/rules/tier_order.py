@@ -8,9 +8,10 @@ from typing import ClassVar, Final
 from harness.audit.engine.view import View
 from harness.audit.look import RemoteSegment
 from harness.audit.rules.ending import KEEP, KEEP_S, forgotten
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
+from harness.audit.rules.rule import Limit, Rule, Suspicion
 from harness.audit.rules.sentences import clock
 from harness.audit.store.segments import DELETED, DELETING, FINISHED, STARTED
+from harness.model.severity import Severity
 
 _NEXT: Final[Mapping[str, frozenset[str]]] = {
     STARTED: frozenset({FINISHED, DELETING}),

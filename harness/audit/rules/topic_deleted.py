@@ -10,10 +10,12 @@ from typing import ClassVar, Final
 from harness.audit.engine.view import View
 from harness.audit.rules.ending import KEEP, KEEP_S
 from harness.audit.rules.retention import whole
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
-from harness.audit.rules.sentences import NAMED_MAX, NS_PER_S, counted, lasting, ms_to_ns
+from harness.audit.rules.rule import Limit, Rule, Suspicion
+from harness.audit.rules.sentences import NAMED_MAX, counted, lasting, ms_to_ns
 from harness.audit.store.partitions import UNKNOWN
+from harness.model.clock import NS_PER_S
 from harness.model.history.changes import AnyChange, TopicChange, TopicEvent
+from harness.model.severity import Severity
 
 _DELAY: Final = "log.segment.delete.delay.ms"
 _DELAY_MS_DEFAULT: Final = 60_000

@@ -8,11 +8,12 @@ from typing import ClassVar, Final
 
 from harness.audit.engine.view import View
 from harness.audit.rules.ending import KEEP, KEEP_S, forgotten
-from harness.audit.rules.rule import Limit, Rule, Severity, Suspicion
+from harness.audit.rules.rule import Limit, Rule, Suspicion
 from harness.audit.rules.sentences import clock, of_state
 from harness.audit.store.partitions import UNKNOWN
 from harness.model.history.changes import NO_LEADER, AnyChange, BrokerChange, BrokerEvent, PartitionChange
 from harness.model.history.elections import ElectedFrom, elected_from
+from harness.model.severity import Severity
 
 _CLEAN: Final = frozenset({ElectedFrom.ISR, ElectedFrom.ELR})
 

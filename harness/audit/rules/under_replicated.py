@@ -8,10 +8,11 @@ from typing import ClassVar
 
 from harness.audit.engine.view import View
 from harness.audit.rules.lasting import LastingRule
-from harness.audit.rules.rule import Limit, Severity, Suspicion
+from harness.audit.rules.rule import Limit, Suspicion
 from harness.audit.rules.sentences import numbers, of_state
 from harness.audit.rules.standing import Brokers, missing_replicas
 from harness.model.history.changes import PartitionChange
+from harness.model.severity import Severity
 
 
 class UnderReplicated(LastingRule):

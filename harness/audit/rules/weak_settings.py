@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from harness.audit.engine.view import View
 from harness.audit.rules.retention import setting_of
-from harness.audit.rules.rule import Rule, Severity, Suspicion
+from harness.audit.rules.rule import Rule, Suspicion
 from harness.model.contract.avoidable import avoidable_promises
 from harness.model.contract.configuration import ClientSettings, TopicSettings
 from harness.model.contract.effects import Effect
@@ -25,6 +25,7 @@ from harness.model.history.changes import (
     TopicChange,
     TopicEvent,
 )
+from harness.model.severity import Severity
 
 MIN_INSYNC: Final = "min.insync.replicas"
 _ELR: Final = "eligible.leader.replicas.version"

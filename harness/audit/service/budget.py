@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable
 from typing import Final
 
-from harness.audit.engine.budget import CpuBudget
+from harness.audit.engine.budget import Allowance, CpuBudget
 from harness.audit.service.budget_option import BudgetOption
 from harness.audit.service.vitals import memory_bytes
 
-_SAVED_S: Final = 1.0  # of bytes that were not used
 _MEASURED_EVERY_S: Final = 1.0
 _SLOW_S: Final = 5.0  # between two orders of looks while the memory is over its budget
 
@@ -29,9 +28,8 @@ class Budget(CpuBudget):
     ) -> None:
         super().__init__(option.cpu, now_s=now_s, used_s=used_s)
         self.option = option
-        self._clock_s, self._read_bytes, self._memory = now_s, read_bytes, memory
-        self._credit_at_s, self._read_before = now_s(), read_bytes()
-        self._credit = 0.0
+        self._clock_s, self._memory = now_s, memory
+        self._network = Allowance(read_bytes, now_s)
         self._measured_s = self._slow_since_s = -_SLOW_S
         self.memory_bytes = memory()
 
@@ -48,7 +46,7 @@ class Budget(CpuBudget):
         return self.memory_bytes > self.option.memory_bytes
 
     def allows(self) -> bool:
-        if not (super().allows() and self._network_allows()):
+        if not (super().allows() and self._network.allows(self.option.bytes_s)):
             return False
         if not self.over_memory:
             return True
@@ -57,13 +55,3 @@ class Budget(CpuBudget):
             return False
         self._slow_since_s = now_s
         return True
-
-    def _network_allows(self) -> bool:
-        """Bytes are known only when they were read: a large answer is paid for by the time without looks behind it."""
-        limit, now_s, read = self.option.bytes_s, self._clock_s(), self._read_bytes()
-        earned = (now_s - self._credit_at_s) * (limit or 0)
-        self._credit = min(_SAVED_S * (limit or 0), self._credit + earned - (read - self._read_before))
-        self._credit_at_s, self._read_before = now_s, read
-        if limit is None:
-            self._credit = 0.0
-        return limit is None or self._credit >= 0

@@ -4,24 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
-from harness.kafka.admin.client_config import client_config
 from harness.kafka.admin.described_cluster import DescribedCluster, describe_cluster
 from harness.kafka.admin.link import Address, Link
-from harness.kafka.admin.security import PLAINTEXT, Security, security_of
+from harness.kafka.admin.security import Security
 from harness.kafka.admin.wire import Refused, Unanswered
 from harness.model.errors import BadInput
 
 DEADLINE_S: Final = 15.0
 _TRY_S: Final = 2.0
 _PAUSE_S: Final = 0.2
-
-
-def security_from(file: Path | None) -> Security:
-    """The security of --command-config; plaintext without one."""
-    return PLAINTEXT if file is None else security_of(client_config(file))
 
 
 def reach(bootstrap: Sequence[Address], security: Security, deadline_s: float = DEADLINE_S) -> DescribedCluster:

@@ -22,7 +22,7 @@ from harness.audit.rules.reported import OverBudget, Probe
 from harness.audit.rules.rule import Rule, Suspicion
 from harness.audit.service.budget import Budget
 from harness.audit.service.budget_option import size_text
-from harness.audit.service.connect import reach, security_from
+from harness.audit.service.connect import reach
 from harness.audit.service.introduction import introduction, introduction_json, watching
 from harness.audit.service.options import AuditOptions
 from harness.audit.service.probe import ProbeChild, task_of
@@ -36,6 +36,8 @@ from harness.audit.store.lock import locked
 from harness.kafka.admin.addresses import addresses_of
 from harness.kafka.admin.client_config import client_config
 from harness.kafka.admin.described_cluster import DescribedCluster
+from harness.kafka.admin.security import security_in
+from harness.model.clock import NS_PER_S
 from harness.model.errors import BadInput
 
 if TYPE_CHECKING:
@@ -48,7 +50,6 @@ _SINCE: Final = "watched_since"
 _IDLE: Final = "metadata.max.idle.interval.ms"
 _TIER: Final = "remote.log.storage.system.enable"
 _SHORT_S: Final = 5.0  # a restart that is not worth to be listed
-_NS_PER_S: Final = 1_000_000_000
 Post = Callable[[bytes], str | None]
 
 
@@ -59,7 +60,7 @@ def watch(options: AuditOptions, out: TextIO, post: Post | None) -> None:
     """
     rules = configured(options.rules, options.budget)
     bootstrap = addresses_of(options.bootstrap)
-    security = security_from(options.command_config)
+    security = security_in(options.command_config)
     with ExitStack() as stack:
         stack.enter_context(locked(options.db))
         cluster = reach(bootstrap, security)
@@ -215,7 +216,7 @@ class _Running:
         if text is None:
             return
         last_ns, now_ns = vitals_from(text).at_ns, time.time_ns()
-        if now_ns - last_ns > _SHORT_S * _NS_PER_S:
+        if now_ns - last_ns > _SHORT_S * NS_PER_S:
             why = "no auditor ran; the metadata log of this time is read now, but offsets were not looked at"
             self._database.put_unwatched(Unwatched(last_ns, now_ns, why))
 

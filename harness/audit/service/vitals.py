@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from harness.audit.alarms.alarm import Alarm
-from harness.audit.alarms.event import NS_PER_S
 from harness.audit.alarms.outbox import Delivered
 from harness.audit.engine.auditor import Auditor
 from harness.audit.service.budget_option import BudgetOption
+from harness.model.clock import NS_PER_S
 
 FACT: Final = "vitals"  # its name in the database
 _NAMED: Final = 1000
@@ -173,7 +173,7 @@ class VitalSigns:
         self._counted_s = now_s
         packed = self.auditor.state.packed
         ids = {topic_id for topic_id in packed.topic_ids() if self.watched(packed.topic(topic_id) or "")}
-        self._topics, self._partitions = len(ids), sum(1 for row in packed.leaders() if row[0] in ids)
+        self._topics, self._partitions = len(ids), sum(1 for topic_id, _ in packed.places() if topic_id in ids)
         self._unwatched_s = sum(gap.to_ns - gap.from_ns for gap in self.auditor.database.unwatched()) / NS_PER_S
 
     def _round_ended_ns(self) -> int | None:

@@ -13,18 +13,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from harness.model.clock import NS_PER_MS
 from harness.model.history.changes import PartitionChange
 
 _ROW: Final = struct.Struct("<B iii III i iqq iqqqqq")
 ROW_BYTES: Final = _ROW.size
-_EMPTY: Final = bytes(ROW_BYTES)
 _PRESENT: Final = 1
 _RECOVERING: Final = 2
 _CHANGED: Final = 4  # the database lacks the state
 _MOVED: Final = 8  # the database lacks the offsets
 _KEPT: Final = _PRESENT | _RECOVERING
 _MEMBERS_MAX: Final = 32
-NS_PER_MS: Final = 1_000_000
 UNKNOWN: Final = -1  # of an offset or of an epoch
 
 
@@ -106,9 +105,7 @@ class PackedPartitions:
         place = state.topic_id, state.partition
         rows = self._rows.setdefault(state.topic_id, bytearray())
         self._names[state.topic_id] = state.topic
-        at = state.partition * ROW_BYTES
-        if len(rows) < at + ROW_BYTES:
-            rows.extend(bytes(at + ROW_BYTES - len(rows)))
+        at = _room(rows, state.partition)
         seen = self.offsets(*place)
         if seen is NEVER and (old := _row(self._replaced.get(state.topic_id), state.partition)) is not None:
             seen = Offsets(*old[-6:])
@@ -141,7 +138,7 @@ class PackedPartitions:
     # What the auditor adds
 
     def __len__(self) -> int:
-        return sum(1 for rows in self._rows.values() for at in range(0, len(rows), ROW_BYTES) if rows[at] & _PRESENT)
+        return sum(1 for _ in self.places())
 
     def topic_ids(self) -> tuple[str, ...]:
         return tuple(self._rows)
@@ -156,13 +153,12 @@ class PackedPartitions:
             if state is not None:
                 yield state
 
-    def leaders(self) -> Iterator[tuple[str, int, int, int]]:
-        """(topic id, partition, leader, leader epoch) of each partition, without an object for it."""
+    def places(self) -> Iterator[tuple[str, int]]:
+        """(topic id, partition) of each partition, without an object for it."""
         for topic_id, rows in list(self._rows.items()):
-            for partition in range(len(rows) // ROW_BYTES):
-                flags, leader, leader_epoch = _LEADER.unpack_from(rows, partition * ROW_BYTES)
-                if flags & _PRESENT:
-                    yield topic_id, partition, leader, leader_epoch
+            for at in range(0, len(rows), ROW_BYTES):
+                if rows[at] & _PRESENT:
+                    yield topic_id, at // ROW_BYTES
 
     def offsets(self, topic_id: str, partition: int) -> Offsets:
         """The last look; NEVER before the first one."""
@@ -210,9 +206,7 @@ class PackedPartitions:
         self._names[topic_id] = name
         array = self._rows.setdefault(topic_id, bytearray())
         for partition, row in rows:
-            at = partition * ROW_BYTES
-            if len(array) < at + ROW_BYTES:
-                array.extend(bytes(at + ROW_BYTES - len(array)))
+            at = _room(array, partition)
             array[at : at + ROW_BYTES] = row
 
     def load_shapes(self, shapes: Sequence[Shape]) -> None:
@@ -246,9 +240,15 @@ class PackedPartitions:
         )
 
 
-_LEADER: Final = struct.Struct("<Bii")
 _OFFSETS: Final = struct.Struct("<iqqqqq")
 _OFFSETS_AT: Final = ROW_BYTES - _OFFSETS.size
+
+
+def _room(rows: bytearray, partition: int) -> int:
+    """Where the row of a partition is, behind empty rows if it is new."""
+    at = partition * ROW_BYTES
+    rows.extend(bytes(max(0, at + ROW_BYTES - len(rows))))
+    return at
 
 
 def _row(rows: bytearray | None, partition: int) -> tuple[int, ...] | None:

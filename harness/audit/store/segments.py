@@ -11,11 +11,11 @@ from harness.audit.look import RemoteSegment
 from harness.audit.store.partitions import UNKNOWN
 from harness.kafka.storage.remote_log_metadata import SEGMENT, SEGMENT_STATES, SEGMENT_UPDATE, TierRecord
 from harness.kafka.storage.uuids import kafka_uuid, uuid_of
+from harness.model.clock import NS_PER_MS
 
 STARTED, FINISHED, DELETING, DELETED = SEGMENT_STATES
 _ROW: Final = struct.Struct("<16s b q q i")
 _ROW_BYTES: Final = _ROW.size
-_NS_PER_MS: Final = 1_000_000
 
 
 class RemoteSegments:
@@ -42,7 +42,7 @@ class RemoteSegments:
             first_offset=_kept(record.base_offset, before.first_offset if before else UNKNOWN),
             last_offset=_kept(record.end_offset, before.last_offset if before else UNKNOWN),
             size_bytes=_kept(record.size_bytes, before.size_bytes if before else UNKNOWN),
-            at_ns=(record.event_ms or 0) * _NS_PER_MS,
+            at_ns=(record.event_ms or 0) * NS_PER_MS,
             broker=_kept(record.broker, UNKNOWN),
         )
         self._put(place, after, before)

@@ -20,8 +20,8 @@ from typing import Final, NamedTuple
 from harness.kafka.storage.log_directory import partition_directories, segments
 from harness.kafka.storage.message_reader import BROKEN, MessageReader
 from harness.kafka.storage.message_schema import definitions
-from harness.kafka.storage.record_batch import HEADER_BYTES, MAGIC, Batch, Walk
-from harness.kafka.storage.records import next_record
+from harness.kafka.storage.record_batch import MAGIC, Batch, Walk
+from harness.kafka.storage.records import records_of
 from harness.model.contract.internal_topics import OFFSETS, SHARE_STATE, TRANSACTIONS
 from harness.model.history.log import Value
 from harness.model.place import Place
@@ -119,9 +119,7 @@ class CoordinatorLogs:
         """Offset, key and value of each record of a batch. One of BROKEN if it is damaged."""
         identity = (topic, partition, batch.base_offset, batch.leader_epoch, batch.digest)
         if identity not in self._batches:
-            reader = MessageReader(data[batch.position + HEADER_BYTES : batch.position + batch.size_bytes])
-            rows = [next_record(reader, batch) for _ in range(batch.records)]
-            self._batches[identity] = [(offset, key, value) for offset, _, key, value in rows]
+            self._batches[identity] = [(offset, key, value) for offset, _, key, value in records_of(batch, data)]
         return self._batches[identity]
 
     def key(self, topic: str, data: bytes) -> Key | None:

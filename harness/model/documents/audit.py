@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from harness.model.documents.record import Record, meaning
-
-Severity = Literal["loss", "danger", "notice"]
+from harness.model.severity import Severity
 
 
 class AlarmPlace(Record, frozen=True, kw_only=True):
@@ -23,7 +22,7 @@ class AlarmPlace(Record, frozen=True, kw_only=True):
 class AuditAlarm(Record, frozen=True, kw_only=True):
     """One incident: everything of one rule with one cause."""
 
-    rule: Annotated[str, meaning("name of the rule, as `durability list rules` has it")]
+    rule: Annotated[str, meaning("name of the rule, as harness/audit/rules/CATALOGUE.md has it")]
     severity: Annotated[Severity, meaning("how bad it is")]
     cause: Annotated[str, meaning("the same for everything that has one reason")]
     what: Annotated[str, meaning("one sentence; not judged")]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from harness.model.clock import NS_PER_MS
 from harness.model.history.changes import (
     HIDDEN,
     Problem,
@@ -17,7 +18,7 @@ from harness.model.history.changes import (
 from harness.model.history.committed import Division, divide
 from harness.model.history.history import History
 from harness.model.history.log import Entry, NodeLog, Record, Unreadable
-from harness.model.history.replay import NS_PER_MS, OTHERS, VOTERS, Replay, is_secret, voter_ids
+from harness.model.history.replay import OTHERS, VOTERS, Replay, is_secret, voter_ids
 from harness.model.history.snapshots import compare_snapshots
 
 

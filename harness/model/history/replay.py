@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, Protocol, TypeAlias, TypedDict
 
+from harness.model.clock import NS_PER_MS
 from harness.model.history.changes import (
     HIDDEN,
     AnyChange,
@@ -65,7 +66,6 @@ _RESOURCES: Final = {
     32: ResourceKind.GROUP,
 }
 _SECRETS: Final = ("password", "jaas.config", "keystore.key", "secret", "credential")
-NS_PER_MS: Final = 1_000_000
 # The fields of a state that do not depend on how it came about.
 _OF_PARTITION: Final = (
     *("leader", "leader_epoch", "partition_epoch", "isr", "elr", "last_known_elr", "recovering"),

@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+from harness.model.clock import NS_PER_S
 from harness.model.documents.audit import AuditAlarm, AuditReport
 from harness.model.finding import Kind
+from harness.model.severity import Severity
 from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
@@ -21,7 +23,6 @@ from harness.verify.promise import Check
 _LOSSES: Final = frozenset({Kind.LOST, Kind.VANISHED})
 _NAMED: Final = 5
 _Place = tuple[str, int]  # topic id, partition
-_NS_PER_S: Final = 1_000_000_000
 
 
 def _compared(known: Known) -> Addition:
@@ -33,7 +34,9 @@ def _compared(known: Known) -> Addition:
         for run in known.reported
         if run.kind in _LOSSES and run.excused_by is None
     }
-    serious = [alarm for alarm in report.alarms if alarm.severity != "notice" and _of_this_run(known.case, alarm)]
+    serious = [
+        alarm for alarm in report.alarms if alarm.severity is not Severity.NOTICE and _of_this_run(known.case, alarm)
+    ]
     gaps = sorted(f"{topic}/{place[1]}" for place, topic in lost.items() if place not in _places(serious))
     false = [alarm for alarm in serious if _calm(known.case, alarm) and not _places([alarm]) & lost.keys()]
     counts = {"alarms": len(serious), "unannounced": len(gaps), "false_alarms": len(false)}
@@ -70,7 +73,7 @@ def _calm(case: Case, alarm: AuditAlarm) -> bool:
         return True
     if windows.after is None or recovered is None or not recovered.ok or recovered.waited_s is None:
         return False
-    recovered_ns = windows.after[0] + int(recovered.waited_s * _NS_PER_S)
+    recovered_ns = windows.after[0] + int(recovered.waited_s * NS_PER_S)
     return recovered_ns < alarm.opened_ns <= windows.after[1]
 
 

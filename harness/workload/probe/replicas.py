@@ -14,9 +14,9 @@ from harness.kafka.admin.brokers import Brokers
 from harness.kafka.admin.fetch import FETCH_S, fetch_call, served
 from harness.kafka.admin.offsets import offsets_in, replica_listing
 from harness.kafka.admin.wire import ANSWER_S, Unanswered, call, error_name
-from harness.kafka.storage.message_reader import BROKEN, MessageReader
-from harness.kafka.storage.record_batch import HEADER_BYTES, Batch, Walk
-from harness.kafka.storage.records import next_record
+from harness.kafka.storage.message_reader import BROKEN
+from harness.kafka.storage.record_batch import Batch, Walk
+from harness.kafka.storage.records import records_of
 from harness.kafka.storage.uuids import kafka_uuid
 from harness.workload.probe.checks import Piece, found
 
@@ -57,8 +57,7 @@ class Replicas:
         for batch in Walk(io.BytesIO(answer.records), len(answer.records)):
             if batch.codec != "none":
                 raise Unanswered(f"{self._topic}-{partition} has a batch with compression, which its settings exclude")
-            body = answer.records[batch.position + HEADER_BYTES : batch.position + batch.size_bytes]
-            rows += [row for row in _records(body, batch) if row[0] >= first]
+            rows += [row for row in _records(batch, answer.records) if row[0] >= first]
             end = max(end, batch.last_offset + 1)
         return Piece(first, end, found(rows, self.run, partition))
 
@@ -83,12 +82,10 @@ class Replicas:
         return offsets_in(answer).get(place)
 
 
-def _records(body: bytes, batch: Batch) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+def _records(batch: Batch, data: bytes) -> Iterator[tuple[int, bytes | None, bytes | None]]:
     """(offset, key, value). Bytes that are no records end it: then records are missing, which is a finding."""
-    reader = MessageReader(body)
     try:
-        for _ in range(batch.records):
-            offset, _, key, value = next_record(reader, batch)
+        for offset, _, key, value in records_of(batch, data):
             yield offset, key, value
     except BROKEN:
         return

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from harness.audit.alarms.alarm import Alarm
-from harness.audit.rules.rule import Severity, Suspicion
+from harness.audit.rules.rule import Suspicion
+from harness.model.severity import Severity
 
 OPENED_NS = 1_795_879_254_654_000_000  # 2026-11-28T15:20:54.654Z
 S = 1_000_000_000

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.audit.alarms.incidents import Incidents
-from harness.audit.rules.rule import Severity, Suspicion
+from harness.audit.rules.rule import Suspicion
 from harness.audit.rules.topic_deleted import TopicDeleted
 from harness.audit.store.database import Database
+from harness.model.severity import Severity
 
 
 def suspicion(first: int | None, end: int | None, partition: int = 0, others: int = 0) -> Suspicion:

@@ -17,11 +17,12 @@ from harness.audit.engine.view import View
 from harness.audit.feeds.feed import FeedSilent, Portion
 from harness.audit.look import PartitionLook
 from harness.audit.rules.own_coverage import Blind, Overdue
-from harness.audit.rules.rule import Rule, Severity, Suspicion
+from harness.audit.rules.rule import Rule, Suspicion
 from harness.audit.store.database import Database
 from harness.audit.store.partitions import Offsets
 from harness.model.history.changes import AnyChange, PartitionChange
 from harness.model.history.log import LogBatch, Record, Snapshot
+from harness.model.severity import Severity
 from suites.unit.model.history.logs import batches
 
 

@@ -9,9 +9,9 @@ import pytest
 from harness.audit.engine import second_looks
 from harness.audit.rules.metadata_unreadable import MetadataUnreadable
 from harness.audit.rules.own_coverage import Blind
-from harness.audit.rules.rule import Severity
 from harness.audit.store.database import Database
 from harness.audit.store.partitions import Offsets
+from harness.model.severity import Severity
 from harness.model.waiting import wait_for
 from suites.unit.audit.engine.engine_examples import Driven, LeaderLost, driven
 from suites.unit.model.history.logs import TOPIC, TOPIC_ID, change, noop, partition, record, removed, snapshot, topic

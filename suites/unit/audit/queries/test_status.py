@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.audit.queries.status import status_of, status_text
-from harness.audit.rules.rule import Severity
 from harness.audit.store.database import Database, Unwatched
 from harness.audit.store.lock import locked
 from harness.model.errors import BadInput
+from harness.model.severity import Severity
 from suites.unit.audit.alarms.alarm_examples import OPENED_NS, S, alarm, suspicion
 from suites.unit.audit.queries.database_examples import database
 from suites.unit.audit.service.vitals_examples import VITALS, vitals

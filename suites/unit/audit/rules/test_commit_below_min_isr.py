@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.audit.rules.commit_below_min_isr import CommitBelowMinIsr
-from harness.audit.rules.rule import Severity, Suspicion
+from harness.audit.rules.rule import Suspicion
+from harness.model.severity import Severity
 from suites.unit.audit.rules.scene import Scene, feature, offsets, ranges
 from suites.unit.model.history.logs import TOPIC, change, config, partition, topic
 

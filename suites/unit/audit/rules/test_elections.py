@@ -6,10 +6,10 @@ import pytest
 
 from harness.audit.rules.epoch_below_commit import EpochBelowCommit
 from harness.audit.rules.epochs_fork import EpochsFork
-from harness.audit.rules.rule import Severity
 from harness.audit.rules.unclean_leader import UncleanLeader
 from harness.audit.store.partitions import Offsets
 from harness.model.history.log import Record
+from harness.model.severity import Severity
 from suites.unit.audit.rules.scene import Scene, at, offsets, ranges
 from suites.unit.model.history.logs import (
     TOPIC,

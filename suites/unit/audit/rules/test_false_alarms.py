@@ -5,9 +5,9 @@ Each test names what raised the alarm there. Those of one rule alone stand with 
 
 from __future__ import annotations
 
-from harness.audit.rules.rule import Severity
 from harness.audit.store.partitions import Offsets
 from harness.model.history.log import Record
+from harness.model.severity import Severity
 from suites.unit.audit.rules.crowd import Crowd
 from suites.unit.audit.rules.scene import at, offsets
 from suites.unit.model.history.logs import TOPIC, broker, change, config, partition, registration, removed, topic

@@ -5,8 +5,8 @@ from __future__ import annotations
 from harness.audit.rules.commit_back import CommitBack
 from harness.audit.rules.commit_beyond_end import CommitBeyondEnd
 from harness.audit.rules.commit_removed import CommitRemoved
-from harness.audit.rules.rule import Severity
 from harness.audit.store.partitions import UNKNOWN, Offsets
+from harness.model.severity import Severity
 from suites.unit.audit.rules.scene import Scene, offsets, ranges
 from suites.unit.model.history.logs import TOPIC, partition, removed, topic
 

@@ -6,8 +6,8 @@ import pytest
 
 from harness.audit.look import LogStartReason, PartitionLook
 from harness.audit.rules.log_start_moved import LogStartMoved
-from harness.audit.rules.rule import Severity
 from harness.audit.store.partitions import Offsets
+from harness.model.severity import Severity
 from suites.unit.audit.rules.scene import DEFAULTS, START_NS, S, Scene, at, offsets, ranges
 from suites.unit.model.history.logs import TOPIC, change, config, partition, snapshot, topic
 

@@ -6,9 +6,9 @@ raise an alarm, and no other rule may.
 
 from __future__ import annotations
 
-from harness.audit.rules.rule import Severity
 from harness.audit.store.partitions import Offsets
 from harness.kafka.storage.uuids import new_uuid
+from harness.model.severity import Severity
 from suites.unit.audit.rules.crowd import Crowd
 from suites.unit.audit.rules.scene import at, offsets, ranges
 from suites.unit.model.history.logs import TOPIC, change, config, partition, topic

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from harness.audit.rules.metadata_doubtful import MetadataDoubtful
 from harness.audit.rules.metadata_unreadable import MetadataUnreadable
-from harness.audit.rules.rule import Severity
 from harness.model.history.changes import Problem, ProblemKind
 from harness.model.history.log import Unreadable
+from harness.model.severity import Severity
 from suites.unit.audit.rules.scene import Scene
 from suites.unit.model.history.logs import change, noop, record
 

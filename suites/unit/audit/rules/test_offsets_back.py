@@ -7,8 +7,9 @@ import pytest
 from harness.audit.rules.high_watermark_back import HighWatermarkBack
 from harness.audit.rules.log_end_back import LogEndBack
 from harness.audit.rules.log_start_back import LogStartBack
-from harness.audit.rules.rule import Rule, Severity
+from harness.audit.rules.rule import Rule
 from harness.audit.store.partitions import Offsets
+from harness.model.severity import Severity
 from suites.unit.audit.rules.scene import Scene, at, offsets, ranges
 from suites.unit.model.history.logs import TOPIC, removed
 

@@ -7,9 +7,10 @@ import pytest
 from harness.audit.rules.below_min_isr import BelowMinIsr
 from harness.audit.rules.no_leader import NoLeader
 from harness.audit.rules.replica_stuck import ReplicaStuck
-from harness.audit.rules.rule import ForTopics, Rule, Severity
+from harness.audit.rules.rule import ForTopics, Rule
 from harness.audit.rules.under_replicated import UnderReplicated
 from harness.model.history.log import Record
+from harness.model.severity import Severity
 from suites.unit.audit.rules.scene import Scene, at, offsets, ranges
 from suites.unit.model.history.logs import (
     TOPIC,

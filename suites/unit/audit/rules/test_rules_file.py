@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.audit.rules.rule import Severity, Suspicion, rule_classes
+from harness.audit.rules.rule import Suspicion, rule_classes
 from harness.audit.rules.rules_file import rules_from
 from harness.model.errors import BadInput
+from harness.model.severity import Severity
 
 
 def suspicion(rule: str, topic: str, severity: Severity | None = None) -> Suspicion:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.audit.rules.rule import Severity
 from harness.audit.rules.setting_weakened import SettingWeakened
 from harness.model.history.log import Record
+from harness.model.severity import Severity
 from suites.unit.audit.rules.scene import S, Scene, offsets, ranges
 from suites.unit.model.history.logs import TOPIC, config, partition, removed, snapshot, time_ns, topic
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from harness.audit.look import ObjectLook, RemoteSegment
-from harness.audit.rules.rule import Severity
 from harness.audit.rules.tier_gap import TierGap
 from harness.audit.rules.tier_object_missing import TierObjectMissing
 from harness.audit.rules.tier_order import TierOrder
 from harness.audit.store.partitions import Offsets
 from harness.audit.store.segments import DELETED, DELETING, FINISHED, STARTED
 from harness.kafka.storage.uuids import new_uuid
+from harness.model.severity import Severity
 from suites.unit.audit.rules.scene import SEGMENT_ID, START_NS, S, Scene, at, ranges
 from suites.unit.model.history.logs import TOPIC, TOPIC_ID, removed
 

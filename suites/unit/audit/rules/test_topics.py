@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from harness.audit.rules.rule import Severity
 from harness.audit.rules.topic_deleted import TopicDeleted
 from harness.audit.rules.topic_recreated import TopicRecreated
+from harness.model.severity import Severity
 from suites.unit.audit.rules.scene import S, Scene, at, offsets, ranges
 from suites.unit.model.history.logs import TOPIC, TOPIC_ID, config, partition, removed, snapshot, time_ns, topic
 

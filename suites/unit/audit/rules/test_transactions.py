@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from harness.audit.rules.hanging_transaction import HangingTransaction
-from harness.audit.rules.rule import Severity
 from harness.audit.rules.stable_offset_stands import StableOffsetStands
 from harness.audit.store.partitions import Offsets
+from harness.model.severity import Severity
 from suites.unit.audit.rules.scene import Scene, at, offsets, ranges
 from suites.unit.model.history.logs import TOPIC, config
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from harness.audit.rules.rule import Severity
 from harness.audit.rules.weak_settings import WeakSettings
 from harness.model.history.log import Record
+from harness.model.severity import Severity
 from suites.unit.audit.rules.scene import Scene, feature
 from suites.unit.model.history.logs import TOPIC, change, config, partition, removed, snapshot, topic
 
