@@ -261,10 +261,10 @@ class Auditor:
     def _rows(self, rows: Rows) -> None:
         if rows.refused is not None:
             self._refusals[rows.covers] = rows.refused
-            return
-        self._refusals.pop(rows.covers, None)
-        self._answered.add(rows.covers)
-        self.state.covered.add(rows.covers)
+        else:
+            self._refusals.pop(rows.covers, None)
+            self._answered.add(rows.covers)
+            self.state.covered.add(rows.covers)
         for row in rows.rows:
             match row:
                 case CommitLook():

@@ -32,7 +32,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The answer of a source; `refused`: why there is none."""
+    """The answer of a source; `refused`: why it is not whole."""
 
     covers: str
     rows: Sequence[Row]
@@ -63,10 +63,17 @@ class SourceThread:
                 return
             source = self._sources[at]
             due_s[at] = time.monotonic() + source.every_s
-            try:
-                rows: Rows | Failed = Rows(source.covers, tuple(source.poll()))
-            except HarnessFailure as refused:
-                rows = Rows(source.covers, (), str(refused))
-            except Exception as defect:
-                rows = Failed(f"the source of {source.covers}", defect)
-            self._done(rows)
+            self._done(_polled(source))
+
+
+def _polled(source: Source) -> Rows | Failed:
+    """Rows that came before a refusal count: the source gives them only once."""
+    rows: list[Row] = []
+    try:
+        for row in source.poll():
+            rows.append(row)
+    except HarnessFailure as refused:
+        return Rows(source.covers, tuple(rows), str(refused))
+    except Exception as defect:
+        return Failed(f"the source of {source.covers}", defect)
+    return Rows(source.covers, tuple(rows))

@@ -194,6 +194,8 @@ class LogStartMoved(Rule):
                 f"records from offset {look.young_from} on are younger than {lasting(limit_ms)}",
                 None,
             )
+        if look.young_from >= look.offsets.log_start:
+            return None  # the deleted records had older timestamps, whatever the age of the topic
         created_ns = self._created_ns.get(look.topic_id)
         if created_ns is None or view.now_ns - created_ns >= limit_ms * NS_PER_MS:
             return None

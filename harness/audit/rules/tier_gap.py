@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from harness.audit.engine.view import View
 from harness.audit.look import PartitionLook, RemoteSegment
@@ -16,6 +16,8 @@ from harness.audit.store.partitions import UNKNOWN, Offsets
 from harness.audit.store.segments import FINISHED
 from harness.model.clock import NS_PER_S
 from harness.model.severity import Severity
+
+_SEGMENT: Final = "segment"  # of a suspicion about copies
 
 
 class TierGap(Rule):
@@ -58,6 +60,8 @@ class TierGap(Rule):
         return (_at_risk(suspicion, gap, look),)
 
     def confirmed(self, suspicion: Suspicion, look: PartitionLook, view: View) -> Suspicion | None:
+        if _SEGMENT in suspicion.detail:
+            return self._confirmed_copy(suspicion, look)
         if look.offsets.local_log_start == UNKNOWN:
             return undecided(suspicion, look)
         gap = _gap(look, view)
@@ -71,31 +75,33 @@ class TierGap(Rule):
             return ()
         place = after.topic_id, after.partition
         end = self._end_before(after)
-        seen = view.offsets(*place)
-        first = max(end, seen.log_start)
-        if end == UNKNOWN or after.first_offset <= first or view.partition(*place) is None:
+        if end == UNKNOWN or after.first_offset <= end or view.partition(*place) is None:
             return ()
-        what = (
-            f"The tier has no record between offsets {first} and {after.first_offset} of {after.topic}/"
-            f"{after.partition}: segment {after.segment_id} begins there, so {ranged(first, after.first_offset)}, were "
-            "not copied."
+        suspicion = Suspicion(
+            rule=self.name,
+            cause=f"{after.topic}, copies",
+            what="",
+            at_ns=view.now_ns,
+            topic=after.topic,
+            topic_id=after.topic_id,
+            partition=after.partition,
+            end_offset=after.first_offset,
+            broker=after.broker if after.broker >= 0 else None,
+            needs_look=True,
+            detail={_SEGMENT: after.segment_id},
         )
-        return (
-            Suspicion(
-                rule=self.name,
-                cause=f"{after.topic}, copies",
-                what=what,
-                at_ns=after.at_ns or view.now_ns,
-                topic=after.topic,
-                topic_id=after.topic_id,
-                partition=after.partition,
-                first_offset=first,
-                end_offset=after.first_offset,
-                broker=after.broker if after.broker >= 0 else None,
-                # Brokers may still have them.
-                severity=None if seen.local_log_start > first else Severity.DANGER,
-            ),
-        )
+        return (_not_copied(suspicion, end),)
+
+    def _confirmed_copy(self, suspicion: Suspicion, look: PartitionLook) -> Suspicion | None:
+        """A copy skips deleted records rightly: DeleteRecords may have moved the log start after the last look."""
+        if look.offsets.log_start == UNKNOWN:
+            return undecided(suspicion, look)
+        first = max(suspicion.first_offset or 0, look.offsets.log_start)
+        if first >= (suspicion.end_offset or 0):
+            return None
+        # Brokers may still have the records.
+        local = look.offsets.local_log_start <= first
+        return replace(_not_copied(suspicion, first), severity=Severity.DANGER if local else None)
 
     def over(self, suspicion: Suspicion, view: View) -> bool:
         deleted = view.offsets(suspicion.topic_id, suspicion.partition or 0).log_start >= (suspicion.end_offset or 0)
@@ -121,6 +127,15 @@ def _gap(look: PartitionLook, view: View) -> tuple[int, int] | None:
     else:
         first = max(now.highest_tiered + 1, now.log_start)
     return (first, now.local_log_start) if first < now.local_log_start else None
+
+
+def _not_copied(suspicion: Suspicion, first: int) -> Suspicion:
+    end = suspicion.end_offset or 0
+    what = (
+        f"The tier has no record between offsets {first} and {end} of {suspicion.topic}/{suspicion.partition}: segment "
+        f"{suspicion.detail[_SEGMENT]} begins there, so {ranged(first, end)}, were not copied."
+    )
+    return replace(suspicion, what=what, first_offset=first)
 
 
 def _at_risk(suspicion: Suspicion, gap: tuple[int, int], look: PartitionLook) -> Suspicion:

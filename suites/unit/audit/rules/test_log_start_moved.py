@@ -203,6 +203,7 @@ def test_a_topic_that_is_younger_than_its_retention() -> None:
     (alarm,) = young().look(MOVED)
     assert alarm.severity is Severity.NOTICE
     assert young(retention_ms="1000").look(MOVED) == []
+    assert young().look(at(MOVED, young_from=40)) == []  # an earlier look saw their timestamps
 
 
 # Settings that changed

@@ -59,7 +59,8 @@ def test_tier_metadata_divergence() -> None:
     crowd.segment(STARTED, third, 200, 299)
     crowd.segment(FINISHED, third)
     crowd.segment(STARTED, third)
-    assert crowd.names == ["tier_gap", "tier_order"]
+    crowd.look(Offsets(0, 0, 500, 500, 300, 299))
+    assert crowd.names == ["tier_order", "tier_gap"]
 
 
 def test_configuration_update_bug() -> None:

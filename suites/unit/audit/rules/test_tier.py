@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.audit.look import ObjectLook, RemoteSegment
+from harness.audit.rules.rule import Suspicion
 from harness.audit.rules.tier_gap import TierGap
 from harness.audit.rules.tier_object_missing import TierObjectMissing
 from harness.audit.rules.tier_order import TierOrder
@@ -69,42 +70,45 @@ def test_a_tier_that_has_nothing_although_the_brokers_deleted() -> None:
     assert scene.look(tiered(local=200, highest=-1)) == []
 
 
-def copied(scene: Scene, first: int, last: int) -> list[tuple[str, int | None, int | None, int | None]]:
+def copied(scene: Scene, first: int, last: int) -> list[Suspicion]:
     name = new_uuid()
-    found = [*scene.segment(STARTED, name, first=first, last=last), *scene.segment(FINISHED, name)]
-    return ranges(found)
+    return [*scene.segment(STARTED, name, first=first, last=last), *scene.segment(FINISHED, name)]
 
 
 def test_a_copy_that_skips_records() -> None:
     scene = Scene(TierGap())
-    scene.look(tiered(local=50, highest=99))
+    scene.look(tiered(local=150, highest=99))
     assert copied(scene, 0, 99) == []
-    assert copied(scene, 120, 199) == [(TOPIC, 0, 100, 120)]
+    (alarm,) = scene.confirm(copied(scene, 120, 199), tiered(local=150, highest=199))
+    assert ranges([alarm]) == [(TOPIC, 0, 100, 120)]
+    assert alarm.severity is None
+    assert "20 records, offsets 100 to 119, were not copied" in alarm.what
     assert copied(scene, 200, 299) == []
 
 
 def test_a_copy_that_skips_records_which_the_brokers_have_is_a_danger() -> None:
     scene = Scene(TierGap())
-    scene.look(tiered(local=50, highest=99))
     copied(scene, 0, 99)
-    name = new_uuid()
-    scene.segment(STARTED, name, first=120, last=199)
-    (alarm,) = scene.segment(FINISHED, name)
+    (alarm,) = scene.confirm(copied(scene, 120, 199), tiered(local=50, highest=199))
     assert alarm.severity is Severity.DANGER
+
+
+def test_delete_records_may_skip_what_was_not_copied() -> None:
+    """The log start moved after the last look."""
     scene = Scene(TierGap())
-    scene.look(tiered(local=120, highest=99))
+    scene.look(tiered(local=90, highest=99))
     copied(scene, 0, 99)
-    scene.segment(STARTED, name, first=120, last=199)
-    (alarm,) = scene.segment(FINISHED, name)
-    assert alarm.severity is None
+    found = copied(scene, 300, 399)
+    assert scene.confirm(found, tiered(local=300, highest=399, log_start=300)) == []
+    (alarm,) = scene.confirm(found, tiered(local=300, highest=399, log_start=280))
+    assert ranges([alarm]) == [(TOPIC, 0, 280, 300)]
 
 
 def test_copies_without_a_gap() -> None:
     scene = Scene(TierGap())
     assert copied(scene, 40, 99) == []  # the first one that is known
     assert copied(scene, 80, 149) == []  # the next leader has other segments
-    scene.look(tiered(local=300, highest=149, log_start=300))  # DeleteRecords
-    assert copied(scene, 300, 399) == []
+    assert copied(scene, 150, 199) == []
     assert scene.segment(FINISHED, new_uuid()) == []  # its first record is not known
 
 
