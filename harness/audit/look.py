@@ -94,7 +94,7 @@ class RemoteSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectLook:
-    """The object of a segment was missing in the storage.
+    """The object of a segment was missing in the storage, or is `back` after that.
 
     missing_ns: when. metadata_ns: up to this time __remote_log_metadata was read afterwards. state: of the segment by
     then; None if the metadata does not know the segment any more.
@@ -105,3 +105,4 @@ class ObjectLook:
     missing_ns: int
     metadata_ns: int
     state: str | None
+    back: bool = False

@@ -14,6 +14,7 @@ from typing import Final, TypedDict, Unpack
 import click
 
 from harness.audit.queries.privileges import LEVELS, OBSERVE
+from harness.commands.exit_codes import Terminated
 from harness.commands.option_types import PATH, Whole
 from harness.commands.usage import invoked
 from harness.model.errors import BadInput
@@ -39,6 +40,7 @@ class Given(TypedDict):
     budget: str | None
     probe: str | None
     logs: Path | None
+    tier_dir: Path | None
     webhook: str | None
     last_round: float
 
@@ -99,6 +101,12 @@ _JSON = click.option("--json", "as_json", is_flag=True, help="JSON instead of te
     "--probe", metavar="TOPIC", help="Write records to this topic, which the auditor creates, and read them back."
 )
 @click.option("--logs", type=PATH, metavar="DIR", help="Folder with log files of brokers, for the reasons they give.")
+@click.option(
+    "--tier-dir",
+    type=PATH,
+    metavar="DIR",
+    help="Folder with the objects of the remote tier: LocalTieredStorage, Aiven's layout, or a bucket mounted there.",
+)
 @click.option("--webhook", metavar="URL", envvar="DURABILITY_WEBHOOK", help="POST each event of an alarm as JSON.")
 @click.option(
     "--last-round",
@@ -121,8 +129,11 @@ def audit(ctx: click.Context, /, as_json: bool, **given: Unpack[Given]) -> Exit:
     if ctx.invoked_subcommand is not None:
         _refuse_options(ctx)
         return Exit.PASS
-    from harness.audit.service.options import AuditOptions
-    from harness.audit.service.running import watch
+    try:
+        from harness.audit.service.options import AuditOptions
+        from harness.audit.service.running import watch
+    except (Terminated, KeyboardInterrupt):
+        return Exit.PASS  # `watch` handles signals by itself, and this is the moment before it
 
     if given["bootstrap"] is None:
         raise click.UsageError("Missing option '--bootstrap HOST:PORT', or a command: status, explain, ...")
@@ -141,6 +152,7 @@ def audit(ctx: click.Context, /, as_json: bool, **given: Unpack[Given]) -> Exit:
         budget=given["budget"],
         probe=given["probe"],
         logs=given["logs"],
+        tier_dir=given["tier_dir"],
         last_round_s=given["last_round"],
         as_json=as_json,
     )

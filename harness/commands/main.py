@@ -38,9 +38,12 @@ def main() -> NoReturn:
 
 
 def _run() -> Exit:
+    from harness.commands.exit_codes import Terminated
     from harness.model.errors import HarnessFailure
+    from harness.model.exits import Exit
 
     arguments = sys.argv[1:]
+    is_auditor = arguments[:1] == [_AUDIT] and arguments[1:2] != [] and arguments[1].startswith("-")
     try:
         if arguments[:1] == [_AUDIT] and _COMPLETION not in os.environ:
             # It runs for weeks in little memory, so the libraries of the other commands stay out.
@@ -54,6 +57,10 @@ def _run() -> Exit:
             from harness.commands.cli import run_command
     except MemoryError:
         raise
+    except (Terminated, KeyboardInterrupt):
+        if not is_auditor:
+            raise
+        return Exit.PASS  # a signal is how an auditor ends
     except Exception as broken:  # a broken library may raise anything
         text = next(iter(str(broken).strip().splitlines()), "")
         raise HarnessFailure(

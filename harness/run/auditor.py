@@ -25,6 +25,7 @@ from harness.model.scratch import scratch
 LAST_ROUND_S: Final = 5.0
 _END_S: Final = 10.0  # beyond the last round
 _BUDGET: Final = "cpu=10%"
+_FOLDERS: Final = frozenset({"local", "kafka_local"})  # tiers with their objects in a folder
 
 
 class RunAuditor:
@@ -40,6 +41,7 @@ class RunAuditor:
                 "--bootstrap": cluster.bootstrap_direct(),
                 "--controllers": controllers,
                 "--db": self._database,
+                "--tier-dir": cluster.tier_store if cluster.shape.tier in _FOLDERS else None,
                 "--budget": _BUDGET,
                 "--last-round": f"{LAST_ROUND_S:g}",
             }
@@ -79,8 +81,13 @@ def report_in(folder: Path) -> AuditReport:
         vitals = vitals_from(database.fact(FACT) or "")
     finally:
         database.close()
+    failed = "; ".join(f"the rule {rule} failed: {why}" for rule, why in vitals.failed_rules.items())
     return AuditReport(
-        alarms=tuple(alarms), coverage=vitals.covered_now, whole=vitals.whole, cpu_s=round(vitals.cpu_s, 2)
+        alarms=tuple(alarms),
+        coverage=vitals.covered_now,
+        whole=vitals.whole,
+        cpu_s=round(vitals.cpu_s, 2),
+        problem=failed or None,
     )
 
 

@@ -14,6 +14,7 @@ from harness.clusters.nodes.jvm_cluster import JvmCluster
 from harness.kafka.admin.client import AdminView
 from harness.kafka.release.cache import default_cache
 from harness.kafka.release.release import Release, resolve
+from harness.kafka.release.tier_needs import equipped
 from harness.model.backend import PROCESSES
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario.scenario import ClusterShape, Topic
@@ -37,9 +38,11 @@ def start(
     release: Release | None = None,
     limits: Limits = NO_LIMITS,
 ) -> JvmCluster:
-    """A cluster of `release`; without one, of the published `version`."""
+    """A cluster of `release`; without one, of the published `version` with what a tier of the shape needs."""
     cache = default_cache()
-    release = release or resolve(version, maven_repo=None, cache=cache, progress=print)
+    if release is None:
+        published = resolve(version, maven_repo=None, cache=cache, progress=print)
+        release = equipped(published, [shape], maven_repo=None, cache=cache, progress=print)
     started = BACKENDS[backend](release, shape, root=root, keep=False, progress=print, cache=cache, limits=limits)
     assert isinstance(started, JvmCluster)
     return started

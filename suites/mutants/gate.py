@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sysconfig
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,7 @@ from harness.evidence.gate import read_gate
 from harness.evidence.verdicts import read_verdict
 from harness.model.errors import HarnessFailure
 from harness.model.exits import Exit
+from suites.mutants.announced import announcement
 
 # Every run of a mutant has the same plan of faults, unless --seed gives another.
 SEED: Final = 4301
@@ -22,11 +23,13 @@ TIMEOUT_S: Final = 3600
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """The result of a gate on a build: its exit code, and by scenario the condemning kinds and the doubts."""
+    """The result of a gate on a build: its exit code, and by scenario the condemning kinds, the doubts and the alarms
+    of the auditor."""
 
     exit: Exit
     condemned: dict[str, frozenset[str]]
     doubted: dict[str, tuple[str, ...]]
+    announced: dict[str, str] = field(default_factory=dict)
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -41,6 +44,7 @@ class Judged:
             f"{name}: {self.exit.name}; "
             + (" | ".join(parts) or "nothing found")
             + "".join(f" | doubt in {doubt}" for doubt in doubts)
+            + "".join(f" | auditor in {scenario}: {said}" for scenario, said in self.announced.items())
         )
 
 
@@ -63,12 +67,15 @@ def judge(build: Path, out: Path, only: tuple[str, ...], seed: int) -> Judged:
         raise HarnessFailure(f"the gate on {build.name} ended with {done.returncode}:\n{done.stdout[-4000:]}")
     condemned: dict[str, frozenset[str]] = {}
     doubted: dict[str, tuple[str, ...]] = {}
+    announced: dict[str, str] = {}
     for result in read_gate(out).results:
         if result.bundle is None:
             doubted[result.name] = (result.error or "no evidence",)
             continue
         verdict = read_verdict(out / result.bundle)
         condemned[result.name] = frozenset(f.kind.value for f in verdict.findings if f.condemns)
+        if condemned[result.name]:
+            announced[result.name] = announcement(out / result.bundle)
         if verdict.doubts:
             doubted[result.name] = tuple(doubt.text for doubt in verdict.doubts)
-    return Judged(exit=Exit(done.returncode), condemned=condemned, doubted=doubted)
+    return Judged(exit=Exit(done.returncode), condemned=condemned, doubted=doubted, announced=announced)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -9,6 +10,7 @@ from typing import Final
 from harness.audit.rules.rule import Suspicion
 from harness.model.severity import Severity
 
+_IDS: Final = uuid.UUID("6b1c0c3e-9d3f-4f0e-8c57-2a4f6e1d7b90")
 PLACES_MAX: Final = 100  # partitions that an alarm names; the others are counted
 
 
@@ -32,6 +34,11 @@ class Alarm:
     @property
     def incident(self) -> str:
         return f"{self.rule}: {self.cause}"
+
+    @property
+    def id(self) -> str:
+        """Another one for each alarm, even of the same incident, and the same after a restart."""
+        return str(uuid.uuid5(_IDS, f"{self.opened_ns} {self.incident}"))
 
     @property
     def what(self) -> str:

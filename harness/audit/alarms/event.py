@@ -28,14 +28,21 @@ def time_text(at_ns: int) -> str:
     return text.replace("+00:00", "Z")
 
 
-def event_plain(event: Event, alarm: Alarm, cluster_id: str, at_ns: int) -> dict[str, object]:
-    """The JSON of one event. Times are the wall clock of the auditor's machine; null = not known, or not yet."""
-    return {"format": FORMAT, "event": event.value, "at": time_text(at_ns), "cluster_id": cluster_id, **plain(alarm)}
+def event_plain(
+    event: Event, alarm: Alarm, cluster_id: str, at_ns: int, *, repeated: bool = False
+) -> dict[str, object]:
+    """The JSON of one event. Times are the wall clock of the auditor's machine; null = not known, or not yet.
+
+    repeated: after a restart; the receiver may have got this event of the same `id` before.
+    """
+    head = {"format": FORMAT, "event": event.value, "repeated": repeated, "at": time_text(at_ns)}
+    return {**head, "cluster_id": cluster_id, **plain(alarm)}
 
 
 def plain(alarm: Alarm) -> dict[str, object]:
     """An alarm as JSON."""
     return {
+        "id": alarm.id,
         "incident": alarm.incident,
         "rule": alarm.rule,
         "cause": alarm.cause,
@@ -70,9 +77,10 @@ def _place(of: Suspicion) -> Mapping[str, object]:
     }
 
 
-def line(event: Event, alarm: Alarm, at_ns: int) -> str:
+def line(event: Event, alarm: Alarm, at_ns: int, *, repeated: bool = False) -> str:
     """One line for a terminal: the time, the event, the severity, the rule, and what happened."""
-    head = f"{time_text(at_ns)} {event.value:6} {alarm.severity.value.upper():6} {alarm.rule}: {alarm.what}"
+    again = " (repeated after a restart)" if repeated else ""
+    head = f"{time_text(at_ns)} {event.value:6} {alarm.severity.value.upper():6} {alarm.rule}{again}: {alarm.what}"
     match event:
         case Event.OPENED:
             return f"{head}{_at_risk(alarm, at_ns)} To do: {alarm.remedy}"

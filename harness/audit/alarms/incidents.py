@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Final, Protocol
 
 from harness.audit.alarms.alarm import PLACES_MAX, Alarm
+from harness.audit.alarms.event import Event
+from harness.audit.engine.guard import Guard
 from harness.audit.engine.view import View
 from harness.audit.rules.rule import Rule, Suspicion
 from harness.audit.store.database import Database
@@ -15,29 +17,57 @@ from harness.model.clock import NS_PER_S
 from harness.model.severity import Severity
 
 _REPEAT_S: Final = 10  # an open alarm that grows is shown again after this time
+_DOUBTFUL: Final = "doubtful events"  # the name of the fact in the database
+_DOUBTFUL_MAX: Final = 1000  # a sink drops its oldest messages, too
 _ORDER: Final = {severity: at for at, severity in enumerate(Severity)}
 
 
 class Sink(Protocol):
-    """Something that shows alarms: the terminal, a webhook, metrics. It must not block, and must not raise."""
+    """Something that shows alarms: the terminal, a webhook. It must not block, and must not raise."""
 
-    def opened(self, alarm: Alarm) -> None: ...
-    def grew(self, alarm: Alarm) -> None: ...
-    def ended(self, alarm: Alarm) -> None: ...
+    def show(self, event: Event, alarm: Alarm, *, repeated: bool = False) -> None:
+        """repeated: it may have been shown before."""
+        ...
+
+    @property
+    def idle(self) -> bool:
+        """Whether nothing waits to be delivered any more."""
+        ...
 
 
 class Incidents:
-    """The open alarms. After a restart those of the database are open again and are not shown as new."""
+    """The open alarms. After a restart those of the database are open again and are not shown as new.
 
-    def __init__(self, database: Database, rules: Mapping[str, Rule], sinks: Iterable[Sink]) -> None:
+    An alarm is in the file before any sink has it, and stays in a list of doubtful events until all sinks have
+    delivered it. After a crash the doubtful ones are shown once more, so each event is delivered at least once.
+    """
+
+    def __init__(
+        self, database: Database, rules: Mapping[str, Rule], sinks: Iterable[Sink], guard: Guard | None = None
+    ) -> None:
         self._database = database
         self._rules = rules
         self._sinks = tuple(sinks)
+        self._guard = guard or Guard()
         self._open: dict[str, tuple[int, Alarm]] = {}
         self._shown_ns: dict[str, int] = {}
+        self._doubtful: list[tuple[int, str]] = json.loads(database.fact(_DOUBTFUL) or "[]")  # alarm's number, event
         for number, text in database.open_alarms():
             alarm = alarm_from(text)
             self._open[alarm.incident] = number, alarm
+
+    def repeat(self) -> None:
+        """At the start: shows what the last auditor may not have delivered before it was killed."""
+        for number, event in self._doubtful:
+            text = self._database.alarm(number)
+            if text is not None:
+                self._show(Event(event), alarm_from(text), repeated=True)
+
+    def settle(self) -> None:
+        """Once a second: what all sinks have delivered is doubtful no more."""
+        if self._doubtful and all(sink.idle for sink in self._sinks):
+            self._doubtful.clear()
+            self._database.keep_fact(_DOUBTFUL, "[]")
 
     @property
     def open(self) -> list[Alarm]:
@@ -50,11 +80,14 @@ class Incidents:
         severity = suspicion.severity or rule.severity
         known = self._open.get(f"{suspicion.rule}: {suspicion.cause}")
         if known is None:
-            texts = (rule.explanation, rule.remedy, rule.source)
+            texts = (rule.explanation, suspicion.remedy or rule.remedy, rule.source)
             alarm = Alarm(suspicion.rule, suspicion.cause, severity, *texts, now_ns, now_ns, [suspicion])
             alarm.partitions = 1 + suspicion.others
-            self._open[alarm.incident] = self._database.put_alarm(alarm.incident, now_ns, alarm_text(alarm)), alarm
-            self._show(alarm, now_ns, lambda sink: sink.opened(alarm))
+            number = self._database.put_alarm(alarm.incident, now_ns, alarm_text(alarm))
+            self._open[alarm.incident] = number, alarm
+            self._database.put_fact(_DOUBTFUL, self._doubt(number, Event.OPENED))
+            self._shown_ns[alarm.incident] = now_ns
+            self._show(Event.OPENED, alarm)
             return
         number, alarm = known
         alarm.seen_ns = now_ns
@@ -62,7 +95,8 @@ class Incidents:
             alarm.severity = min(alarm.severity, severity, key=lambda s: _ORDER[s])
             self._database.change_alarm(number, alarm_text(alarm))
             if now_ns - self._shown_ns.get(alarm.incident, 0) > _REPEAT_S * NS_PER_S:
-                self._show(alarm, now_ns, lambda sink: sink.grew(alarm))
+                self._shown_ns[alarm.incident] = now_ns
+                self._show(Event.GREW, alarm)
 
     def end_over(self, view: View) -> None:
         """Ends each alarm whose rule says that it is over for all of its partitions."""
@@ -70,7 +104,7 @@ class Incidents:
             rule = self._rules.get(alarm.rule)
             if rule is None:
                 self._end(number, alarm, view.now_ns, "its rule is switched off")
-            elif all(rule.over(suspicion, view) for suspicion in alarm.suspicions):
+            elif all(self._guard.answer(rule.name, False, rule.over, of, view) for of in alarm.suspicions):
                 self._end(number, alarm, view.now_ns, "it is over")
 
     def end(self, incident: str, now_ns: int, why: str) -> None:
@@ -83,13 +117,17 @@ class Incidents:
         del self._open[alarm.incident]
         self._shown_ns.pop(alarm.incident, None)
         self._database.change_alarm(number, alarm_text(alarm), now_ns)
-        for sink in self._sinks:
-            sink.ended(alarm)
+        self._database.keep_fact(_DOUBTFUL, self._doubt(number, Event.ENDED))
+        self._show(Event.ENDED, alarm)
 
-    def _show(self, alarm: Alarm, now_ns: int, by: Callable[[Sink], None]) -> None:
-        self._shown_ns[alarm.incident] = now_ns
+    def _doubt(self, number: int, event: Event) -> str:
+        """The doubtful events with one more, as the database keeps them."""
+        self._doubtful = [*self._doubtful[1 - _DOUBTFUL_MAX :], (number, event.value)]
+        return json.dumps(self._doubtful)
+
+    def _show(self, event: Event, alarm: Alarm, *, repeated: bool = False) -> None:
         for sink in self._sinks:
-            by(sink)
+            sink.show(event, alarm, repeated=repeated)
 
 
 def _joined(alarm: Alarm, suspicion: Suspicion) -> bool:

@@ -20,10 +20,10 @@ class Lines(EventSink):
         self._cluster_id = cluster_id
         self._as_json = as_json
 
-    def form(self, event: Event, alarm: Alarm, at_ns: int) -> str:
+    def form(self, event: Event, alarm: Alarm, at_ns: int, *, repeated: bool) -> str:
         if self._as_json:
-            return json.dumps(event_plain(event, alarm, self._cluster_id, at_ns))
-        return line(event, alarm, at_ns)
+            return json.dumps(event_plain(event, alarm, self._cluster_id, at_ns, repeated=repeated))
+        return line(event, alarm, at_ns, repeated=repeated)
 
     def _write(self, message: bytes) -> str | None:
         try:

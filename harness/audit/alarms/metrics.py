@@ -71,6 +71,12 @@ def _alarms(of: Vitals) -> Iterator[Metric]:
     yield by_rule
     yield CounterMetricFamily(f"{_PREFIX}_suspicions", "Suspicions of rules since the start.", of.suspicions)
     yield CounterMetricFamily(f"{_PREFIX}_dismissed", "Suspicions that a second look did not confirm.", of.dismissed)
+    failed = GaugeMetricFamily(
+        f"{_PREFIX}_rule_failed", "1 = this rule failed and is off until a restart.", labels=("rule",)
+    )
+    for rule in of.watch.rules:
+        failed.add_metric((rule,), rule in of.failed_rules)
+    yield failed
     dropped = CounterMetricFamily(f"{_PREFIX}_undelivered", "Messages that were dropped.", labels=("sink",))
     waiting = GaugeMetricFamily(f"{_PREFIX}_undelivered_waiting", "Messages that wait.", labels=("sink",))
     for sink, delivered in of.undelivered.items():

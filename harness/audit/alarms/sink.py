@@ -17,17 +17,15 @@ class EventSink(ABC):
         self._outbox = outbox
 
     @abstractmethod
-    def form(self, event: Event, alarm: Alarm, at_ns: int) -> str:
+    def form(self, event: Event, alarm: Alarm, at_ns: int, *, repeated: bool) -> str:
         """The message of one event."""
 
-    def opened(self, alarm: Alarm) -> None:
-        self._show(Event.OPENED, alarm)
+    def show(self, event: Event, alarm: Alarm, *, repeated: bool = False) -> None:
+        self.put(self.form(event, alarm, time.time_ns(), repeated=repeated))
 
-    def grew(self, alarm: Alarm) -> None:
-        self._show(Event.GREW, alarm)
-
-    def ended(self, alarm: Alarm) -> None:
-        self._show(Event.ENDED, alarm)
+    @property
+    def idle(self) -> bool:
+        return self._outbox.delivered.waiting == 0
 
     @property
     def delivered(self) -> Delivered:
@@ -40,6 +38,3 @@ class EventSink(ABC):
     def put(self, text: str) -> None:
         """A message that is about no alarm, or about one."""
         self._outbox.put(text.encode(errors="backslashreplace"))
-
-    def _show(self, event: Event, alarm: Alarm) -> None:
-        self.put(self.form(event, alarm, time.time_ns()))

@@ -21,5 +21,5 @@ class Webhook(EventSink):
         super().__init__(Outbox("audit-webhook", post, keep_s=keep_s))
         self._cluster_id = cluster_id
 
-    def form(self, event: Event, alarm: Alarm, at_ns: int) -> str:
-        return json.dumps(event_plain(event, alarm, self._cluster_id, at_ns))
+    def form(self, event: Event, alarm: Alarm, at_ns: int, *, repeated: bool) -> str:
+        return json.dumps(event_plain(event, alarm, self._cluster_id, at_ns, repeated=repeated))

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Final, TypeAlias
 
 from harness.audit.alarms.incidents import Incidents, Sink
@@ -18,16 +19,19 @@ from harness.audit.engine.budget import CpuBudget
 from harness.audit.engine.cluster_state import ClusterState
 from harness.audit.engine.failure import Failed
 from harness.audit.engine.follower import FollowerThread, Silence
+from harness.audit.engine.guard import Guard
 from harness.audit.engine.looker import Looked, Looker, LookThread
 from harness.audit.engine.looks import Rounds
 from harness.audit.engine.second_looks import SecondLooks
-from harness.audit.engine.source import Rows, Source, SourceThread
+from harness.audit.engine.source import Row, Rows, Source, SourceThread
+from harness.audit.engine.view import View
 from harness.audit.feeds.feed import Feed, Portion
 from harness.audit.feeds.tier_metadata import TierRow
 from harness.audit.look import CommitLook, LogStartReason, ObjectLook, PartitionLook, TransactionLook
+from harness.audit.rules.own_coverage import RuleFailed
 from harness.audit.rules.rule import Rule, Suspicion
 from harness.audit.store.database import Database, Progress, Unwatched
-from harness.model.history.changes import AnyChange, PartitionChange, UnknownChange
+from harness.model.history.changes import AnyChange, PartitionChange, Problem, UnknownChange
 
 TICK_S: Final = 1.0
 _LATENCY_S: Final = 0.1  # after which it sees that it is to stop
@@ -85,11 +89,12 @@ class Auditor:
         self.budget: Final = budget or CpuBudget()
         self.database: Final = database
         self.rules: Final = rules
-        self.incidents: Final = Incidents(database, rules, sinks)
+        self.guard: Final = Guard(self._rule_failed)
+        self.incidents: Final = Incidents(database, rules, sinks, self.guard)
         self.rounds: Final = Rounds(self.state, look_every_s, watched)
-        self.second_looks: Final = SecondLooks(self.state, self.rounds, rules, self._alarm)
-        self._of_changes = [rule.on_change for rule in rules.values() if type(rule).on_change is not Rule.on_change]
-        self._of_looks = [rule.on_look for rule in rules.values() if type(rule).on_look is not Rule.on_look]
+        self.second_looks: Final = SecondLooks(self.state, self.rounds, rules, self._alarm, self.guard)
+        self._of_changes = [(r.name, r.on_change) for r in rules.values() if type(r).on_change is not Rule.on_change]
+        self._of_looks = [(r.name, r.on_look) for r in rules.values() if type(r).on_look is not Rule.on_look]
         self._watched = watched
         self._heartbeats = heartbeats
         self._on_tick = on_tick
@@ -112,7 +117,9 @@ class Auditor:
 
     def run(self, stop: threading.Event) -> None:
         """Works until `stop` is set, and saves then."""
+        self.incidents.repeat()
         self._work(stop.is_set)
+        self.incidents.settle()
         self.save(offsets_too=True)
 
     def finish(self, deadline_s: float) -> bool:
@@ -185,10 +192,10 @@ class Auditor:
 
     def _know_restored(self) -> None:
         """Rules about what lasts begin with the partitions that the database has."""
-        of_known = [rule.on_known for rule in self.rules.values() if type(rule).on_known is not Rule.on_known]
+        of_known = [rule for rule in self.rules.values() if type(rule).on_known is not Rule.on_known]
         for state in self.state.partitions() if of_known else ():
-            for on_known in of_known:
-                on_known(state, self.state)
+            for rule in of_known:
+                self.guard.answer(rule.name, None, rule.on_known, state, self.state)
 
     # The metadata log
 
@@ -202,7 +209,7 @@ class Auditor:
             self.state.load(portion.snapshot)
         self.state.apply(portion.batches)
         for problem in self.state.take_problems():
-            self._suspect_all(rule.on_problem(problem, self.state) for rule in self.rules.values())
+            self._ask(partial(_on_problem, problem, self.state))
         self.counts.records += sum(len(batch.entries) for batch in portion.batches)
         self.counts.last_offset = portion.next_offset - 1
         self.counts.behind = max(0, portion.high_watermark - portion.next_offset)
@@ -214,8 +221,8 @@ class Auditor:
             self._progress = Progress(position.offset, position.epoch, now_ns)
 
     def _changed(self, after: AnyChange, before: AnyChange | None) -> None:
-        for on_change in self._of_changes:
-            for suspicion in on_change(after, before, self.state):
+        for rule, on_change in self._of_changes:
+            for suspicion in self.guard.suspicions(rule, on_change, after, before, self.state):
                 if after.offset >= self._history_end or isinstance(after, UnknownChange):
                     self._suspect(suspicion)
         if isinstance(after, PartitionChange) and not after.from_snapshot and self._watched(after.topic):
@@ -247,8 +254,8 @@ class Auditor:
             return  # deleted meanwhile
         before = self.state.offsets(*place)
         self.second_looks.answered(look)
-        for on_look in self._of_looks:
-            for suspicion in on_look(look, before, self.state):
+        for rule, on_look in self._of_looks:
+            for suspicion in self.guard.suspicions(rule, on_look, look, before, self.state):
                 self._suspect(suspicion)
         # An answer of a deposed leader that was on its way is older than what is known.
         if look.error is None and look.offsets.leader_epoch >= before.leader_epoch and look.offsets != before:
@@ -266,25 +273,34 @@ class Auditor:
             self._answered.add(rows.covers)
             self.state.covered.add(rows.covers)
         for row in rows.rows:
-            match row:
-                case CommitLook():
-                    before = self.state.put_commit(row)
-                    self._suspect_all(rule.on_commit(row, before, self.state) for rule in self.rules.values())
-                case TransactionLook():
-                    self._suspect_all(rule.on_transaction(row, self.state) for rule in self.rules.values())
-                case LogStartReason():
-                    self._suspect_all(rule.on_log_start(row, self.state) for rule in self.rules.values())
-                case ObjectLook():
-                    self._suspect_all(rule.on_object(row, self.state) for rule in self.rules.values())
-                case TierRow():
-                    changed = self.state.segments.apply(row.record)
-                    if changed is not None and not row.past:
-                        self._suspect_all(rule.on_segment(*changed, self.state) for rule in self.rules.values())
+            self._row(row)
 
-    def _suspect_all(self, answers: Iterable[Iterable[Suspicion]]) -> None:
-        for suspicions in answers:
-            for suspicion in suspicions:
+    def _row(self, row: Row) -> None:
+        match row:
+            case CommitLook():
+                before = self.state.put_commit(row)
+                self._ask(lambda rule: rule.on_commit(row, before, self.state))
+            case TransactionLook():
+                self._ask(lambda rule: rule.on_transaction(row, self.state))
+            case LogStartReason():
+                self._ask(lambda rule: rule.on_log_start(row, self.state))
+            case ObjectLook():
+                self._ask(lambda rule: rule.on_object(row, self.state))
+            case TierRow():
+                changed = self.state.segments.apply(row.record)
+                if changed is not None and not row.past:
+                    self._ask(lambda rule: rule.on_segment(*changed, self.state))
+
+    def _ask(self, question: Callable[[Rule], Iterable[Suspicion]]) -> None:
+        """Asks every rule."""
+        for rule in self.rules.values():
+            for suspicion in self.guard.suspicions(rule.name, question, rule):
                 self._suspect(suspicion)
+
+    def _rule_failed(self, rule: str, why: str) -> None:
+        known = self.rules[RuleFailed.name]
+        assert isinstance(known, RuleFailed)  # it cannot be switched off
+        self._alarm(known.suspicion(rule, why, time.time_ns()))
 
     def _suspect(self, suspicion: Suspicion) -> None:
         if suspicion.topic and not self._watched(suspicion.topic):
@@ -306,8 +322,9 @@ class Auditor:
 
     def _tick(self) -> None:
         self._cover()
-        self._suspect_all(rule.on_tick(self.state) for rule in self.rules.values())
+        self._ask(lambda rule: rule.on_tick(self.state))
         self.second_looks.tick()
+        self.incidents.settle()
         self.incidents.end_over(self.state)
         self._on_tick(self)
         self.save(offsets_too=time.monotonic() - self._offsets_saved_s > _SAVE_OFFSETS_S)
@@ -340,3 +357,7 @@ class Auditor:
         )
         if offsets_too:
             self._offsets_saved_s = time.monotonic()
+
+
+def _on_problem(problem: Problem, view: View, rule: Rule) -> Iterable[Suspicion]:
+    return rule.on_problem(problem, view)

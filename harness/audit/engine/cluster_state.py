@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Final
 
-from harness.audit.look import CommitLook
+from harness.audit.look import CommitLook, RemoteSegment
 from harness.audit.store.database import Database
 from harness.audit.store.partitions import Offsets, PackedPartitions
 from harness.audit.store.segments import RemoteSegments
@@ -187,6 +187,9 @@ class ClusterState:
 
     def tier_bytes(self, topic_id: str, partition: int) -> int | None:
         return self.segments.bytes_of(topic_id, partition) if self.covers("tier") else None
+
+    def tier_segments(self, topic_id: str, partition: int) -> Iterator[RemoteSegment]:
+        return self.segments.of(self.packed.topic(topic_id) or "", topic_id, partition)
 
     def committed(self, group: str) -> Mapping[tuple[str, int], int]:
         return {(topic, p): look.offset for (of, topic, p), look in self._commits.items() if of == group}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
 from harness.audit.engine.cluster_state import ClusterState
+from harness.audit.engine.guard import Guard
 from harness.audit.engine.looks import Rounds
 from harness.audit.look import PartitionLook
 from harness.audit.rules.rule import Rule, Suspicion
@@ -28,12 +29,18 @@ class SecondLooks:
     """alarm: gets what was confirmed, and what nothing could confirm or dismiss for SECOND_LOOK_S."""
 
     def __init__(
-        self, state: ClusterState, rounds: Rounds, rules: Mapping[str, Rule], alarm: Callable[[Suspicion], None]
+        self,
+        state: ClusterState,
+        rounds: Rounds,
+        rules: Mapping[str, Rule],
+        alarm: Callable[[Suspicion], None],
+        guard: Guard,
     ) -> None:
         self._state = state
         self._rounds = rounds
         self._rules = rules
         self._alarm = alarm
+        self._guard = guard
         self._waiting: dict[_Place, list[_Waiting]] = {}
         self.dismissed = 0
 
@@ -55,7 +62,9 @@ class SecondLooks:
             if look.error is not None or look.asked_ns <= waiting.since_ns:
                 self._waiting.setdefault(place, []).append(waiting)
                 continue
-            confirmed = self._rules[waiting.suspicion.rule].confirmed(waiting.suspicion, look, self._state)
+            rule, suspicion = self._rules[waiting.suspicion.rule], waiting.suspicion
+            unjudged = replace(suspicion, what=f"{suspicion.what} No second look, because the rule failed.")
+            confirmed = self._guard.answer(rule.name, unjudged, rule.confirmed, suspicion, look, self._state)
             if confirmed is None:
                 self.dismissed += 1
             elif confirmed.again:  # the next tick asks for a look

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
+from harness.audit.look import RemoteSegment
 from harness.audit.store.partitions import Offsets
 from harness.model.history.changes import BrokerChange, PartitionChange
 
@@ -18,8 +19,8 @@ class View(Protocol):
         ...
 
     def covers(self, what: str) -> bool:
-        """Whether a source is there and up to date: "metadata", "offsets", "replicas", "tier", "groups",
-        "transactions", "settings" or "logs"."""
+        """Whether a source is there and up to date: "metadata", "offsets", "replicas", "tier", "objects",
+        "groups", "transactions", "settings" or "logs"."""
         ...
 
     def partition(self, topic_id: str, partition: int) -> PartitionChange | None: ...
@@ -63,6 +64,10 @@ class View(Protocol):
 
     def tier_bytes(self, topic_id: str, partition: int) -> int | None:
         """The bytes of the finished segments of a partition in the remote tier; None without the tier's metadata."""
+        ...
+
+    def tier_segments(self, topic_id: str, partition: int) -> Iterator[RemoteSegment]:
+        """The segments of a partition in the remote tier, as far as they are known, in any state but deleted."""
         ...
 
     def committed(self, group: str) -> Mapping[tuple[str, int], int]:

@@ -7,11 +7,13 @@ is past: it makes the state, and no event.
 from __future__ import annotations
 
 import io
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from harness.audit.feeds.states import partition_states
+from harness.audit.store.segments import RemoteSegments
 from harness.kafka.admin.brokers import Brokers
 from harness.kafka.admin.fetch import FETCH_S, fetch_call, served
 from harness.kafka.admin.wire import Unanswered
@@ -33,18 +35,27 @@ class TierRow:
 
 
 class TierMetadata:
-    """Follows every partition of the topic. Without the topic there is nothing to follow, which is no failure."""
+    """Follows every partition of the topic. Without the topic there is nothing to follow, which is no failure.
+
+    segments: what the records say so far, for another source in the same thread.
+    read_ns: when the last read began that went to the end of every partition; None = there was none.
+    """
 
     covers: Final = "tier"
 
-    def __init__(self, brokers: Brokers, every_s: float = 1.0) -> None:
+    def __init__(self, brokers: Brokers, every_s: float = 1.0, *, keep: bool = False) -> None:
+        """keep: `segments` are needed; the engine folds its own."""
         self.every_s: Final = every_s
+        self.segments: Final = RemoteSegments()
+        self.read_ns: int | None = None
+        self._keep = keep
         self._brokers = brokers
         self._next: dict[int, int] = {}  # partition -> next offset
         self._past_end: dict[int, int] = {}  # partition -> high watermark at the start
 
     def poll(self) -> Iterator[TierRow]:
         """Everything new. Unanswered when a leader does not answer; the next poll continues there."""
+        begun_ns = time.time_ns()
         broker = next(iter(self._brokers.ids), None)
         if broker is None:
             raise Unanswered("no broker is known")
@@ -54,6 +65,7 @@ class TierMetadata:
             if state.leader < 0:
                 raise Unanswered(f"{TOPIC}-{state.partition} has no leader")
             yield from self._follow(state.leader, state.partition)
+        self.read_ns = begun_ns
 
     def close(self) -> None:
         """The brokers belong to the caller."""
@@ -73,7 +85,10 @@ class TierMetadata:
                 if offset < at:
                     continue
                 if value is not None:
-                    yield TierRow(decode(value), offset < past_end)
+                    record = decode(value)
+                    if self._keep:
+                        self.segments.apply(record)
+                    yield TierRow(record, offset < past_end)
                 self._next[partition] = offset + 1
             if self._next.get(partition, 0) == at:
                 return  # nothing but markers or a batch that does not fit: neither is written here

@@ -25,6 +25,7 @@ _NOT_SEEN: Final[Mapping[str, tuple[str, ...]]] = {
 }
 _NEVER: Final = (
     "the user that changed a setting or deleted records: only the authorizer log of Kafka has it",
+    "objects of the remote tier: only its folder shows them (--tier-dir)",
     "why a log start offset moved: only the logs of brokers say it (--logs)",
 )
 

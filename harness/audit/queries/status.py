@@ -100,6 +100,8 @@ def status_text(of: Status) -> Iterator[str]:
     if vitals.forbidden:
         names = ", ".join(vitals.forbidden[:_NAMED])
         yield f"  NOT covered: {len(vitals.forbidden)} topics that this client may not describe: {names}"
+    for rule, why in vitals.failed_rules.items():
+        yield f"  NOT covered: the rule {rule}, which failed and is off until a restart: {why}"
     yield from _gaps(of)
     for sink, delivered in vitals.undelivered.items():
         if delivered.dropped or delivered.failure:

@@ -1,4 +1,4 @@
-"""What the auditor itself does not see: silence of the metadata log, and looks that come late."""
+"""Blind spots of the auditor itself: silence of the metadata log, looks that come late, and rules that failed."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import ClassVar
 
 from harness.audit.engine.view import View
+from harness.audit.rules.ending import KEEP, KEEP_S, forgotten
 from harness.audit.rules.rule import Limit, Rule, Suspicion
 from harness.model.severity import Severity
 
@@ -44,3 +45,34 @@ class Overdue(Rule):
 
     def over(self, suspicion: Suspicion, view: View) -> bool:
         return view.covers("offsets")
+
+
+class RuleFailed(Rule):
+    """The engine raises it when a rule raises an error. The alarm outlives a restart by `keep_s`, although the rule is
+    on again then: no rule has judged the events in between."""
+
+    name: ClassVar[str] = "rule_failed"
+    severity: ClassVar[Severity] = Severity.NOTICE
+    explanation: ClassVar[str] = (
+        "A defect of the auditor switched one of its rules off: from then on it does not notice what this rule is for. "
+        "Open alarms of the rule stay open. All other rules go on."
+    )
+    remedy: ClassVar[str] = (
+        "Report the named error, and restart the auditor, which switches the rule on again. Check the cluster by other "
+        "means for the time between."
+    )
+    source: ClassVar[str] = "own measure"
+    always: ClassVar[bool] = True
+    limits: ClassVar[Mapping[str, Limit]] = {KEEP: KEEP_S}
+
+    def _begin(self) -> None:
+        self._off: set[str] = set()
+
+    def suspicion(self, rule: str, why: str, at_ns: int) -> Suspicion:
+        """About a rule that is off from now on."""
+        self._off.add(rule)
+        what = f"The rule {rule} failed and is off until a restart: {why}."
+        return Suspicion(rule=self.name, cause=rule, what=what, at_ns=at_ns)
+
+    def over(self, suspicion: Suspicion, view: View) -> bool:
+        return suspicion.cause not in self._off and forgotten(self, suspicion, view)

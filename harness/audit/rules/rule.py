@@ -42,6 +42,7 @@ class Suspicion:
     cause: the same for everything that has one reason, such as "broker 3"; one cause is one incident and one alarm.
     first_offset, end_offset: the records at risk, without the one at the end; None where they are not known.
     others: further partitions with the same cause that get no suspicion of their own, because they are many.
+    remedy: an action, where the one of the rule does not suit this case.
     """
 
     rule: str
@@ -61,6 +62,7 @@ class Suspicion:
     severity: Severity | None = None  # None = that of the rule
     limits: Mapping[str, float] = field(default_factory=dict)  # that it exceeded
     others: int = 0
+    remedy: str = ""
     again: bool = False  # of the answer of `confirmed`: this look decided nothing, and one more is needed
     detail: Mapping[str, str] = field(default_factory=dict)  # for the rule itself, at later questions
 

@@ -32,6 +32,8 @@ _KEY: Final = "key"
 _OF: Final = "of"  # the resource
 _CHECK_MS: Final = "log.retention.check.interval.ms"
 _CHECK_MS_DEFAULT: Final = 300_000
+_AGAIN: Final = "If it was a mistake, set {key}={old} again."
+_WHO: Final = "The controllers' request or authorizer log names the user."
 _AT_ONCE: Final = "may be deleted from now on, at the next check of the brokers"
 
 
@@ -40,12 +42,14 @@ class Watched:
     """A setting that is watched. weaker: whether the second value protects less than the first.
 
     deletes: records may be deleted as soon as it holds. default: Kafka's, for clusters that do not report theirs.
+    remedy: what to do if the change was a mistake, beside setting the old value again.
     """
 
     weaker: Callable[[str, str], bool]
     default: str
     effect: str  # a sentence about the records
     severity: Severity
+    remedy: str
     deletes: bool = False
 
 
@@ -85,39 +89,71 @@ _NOTICE: Final = Severity.NOTICE
 _LOCAL: Final = "Brokers delete their own copies of tiered segments earlier; then the tier has the only copy."
 _ROLLS: Final = "Segments end earlier, so retention deletes their records earlier."
 _COMPACTS: Final = "Compaction removes records earlier, and readers that are behind miss them."
+_BEFORE_CHECK: Final = (
+    "Do it before the brokers check retention, every log.retention.check.interval.ms: what they delete does not return."
+)
+_BEFORE_TIER: Final = "Brokers do not fetch deleted local copies back, and the tier still serves them."
+_KEEP_READERS: Final = "Let readers that are behind catch up before the cleaner runs."
 WATCHED: Final[Mapping[str, Watched]] = {
-    RETENTION_MS: Watched(_lower, "604800000", f"Records older than that {_AT_ONCE}.", _DANGER, deletes=True),
-    RETENTION_BYTES: Watched(_lower, "-1", f"The oldest records beyond that size {_AT_ONCE}.", _DANGER, deletes=True),
+    RETENTION_MS: Watched(
+        _lower, "604800000", f"Records older than that {_AT_ONCE}.", _DANGER, _BEFORE_CHECK, deletes=True
+    ),
+    RETENTION_BYTES: Watched(
+        _lower, "-1", f"The oldest records beyond that size {_AT_ONCE}.", _DANGER, _BEFORE_CHECK, deletes=True
+    ),
     POLICY: Watched(
         _policy,
         "delete",
         f"Records beyond the limits of retention, or with a newer record of their key, {_AT_ONCE}.",
         _DANGER,
+        "Do it before the brokers check retention or the cleaner runs: what they remove does not return.",
         deletes=True,
     ),
-    "local.retention.ms": Watched(_lower, str(AS_RETENTION), _LOCAL, _NOTICE),
-    "local.retention.bytes": Watched(_lower, str(AS_RETENTION), _LOCAL, _NOTICE),
-    "segment.ms": Watched(_smaller, "604800000", _ROLLS, _NOTICE),
+    "local.retention.ms": Watched(_lower, str(AS_RETENTION), _LOCAL, _NOTICE, _BEFORE_TIER),
+    "local.retention.bytes": Watched(_lower, str(AS_RETENTION), _LOCAL, _NOTICE, _BEFORE_TIER),
+    "segment.ms": Watched(
+        _smaller, "604800000", _ROLLS, _NOTICE, "Segments that ended early stay as they are; only new ones are longer."
+    ),
     "segment.bytes": Watched(
         _smaller,
         "1073741824",
         f"{_ROLLS} A follower that is behind may give the partition up (KAFKA-17375).",
         _NOTICE,
+        "Wait until all replicas are in the ISR before it is lowered. A follower that gave up needs a restart of its "
+        "broker.",
     ),
-    "delete.retention.ms": Watched(_smaller, "86400000", _COMPACTS, _NOTICE),
-    "min.compaction.lag.ms": Watched(_smaller, "0", _COMPACTS, _NOTICE),
-    "max.compaction.lag.ms": Watched(_smaller, "9223372036854775807", _COMPACTS, _NOTICE),
+    "delete.retention.ms": Watched(_smaller, "86400000", _COMPACTS, _NOTICE, _KEEP_READERS),
+    "min.compaction.lag.ms": Watched(_smaller, "0", _COMPACTS, _NOTICE, _KEEP_READERS),
+    "max.compaction.lag.ms": Watched(_smaller, "9223372036854775807", _COMPACTS, _NOTICE, _KEEP_READERS),
     "min.insync.replicas": Watched(
-        _smaller, "1", "From now on records are acknowledged that fewer replicas have.", _DANGER
+        _smaller,
+        "1",
+        "From now on records are acknowledged that fewer replicas have.",
+        _DANGER,
+        "Until then stop producers that rely on acks=all, and keep the leaders running until the ISR is complete: "
+        "records that were acknowledged meanwhile may be on one replica.",
     ),
     "unclean.leader.election.enable": Watched(
-        _true, "false", "From now on a replica may be elected that lacks committed records.", _DANGER
+        _true,
+        "false",
+        "From now on a replica may be elected that lacks committed records.",
+        _DANGER,
+        "Until then start brokers that are down before the last replica of an ISR stops: an election that happened "
+        "cannot be undone.",
     ),
     "remote.storage.enable": Watched(
-        _false, "false", "Records that only the tier has may not be readable any more, or are deleted.", _DANGER
+        _false,
+        "false",
+        "Records that only the tier has may not be readable any more, or are deleted.",
+        _DANGER,
+        "Set remote.log.delete.on.disable=false first, and keep the objects of the tier until the topic is read again.",
     ),
     "remote.log.delete.on.disable": Watched(
-        _true, "false", "The tier's records are deleted when the topic is taken out of the tier.", _NOTICE
+        _true,
+        "false",
+        "The tier's records are deleted when the topic is taken out of the tier.",
+        _NOTICE,
+        "Do it before remote.storage.enable is set to false.",
     ),
 }
 _TOPIC_KEYS: Final = {name: key for key in WATCHED for name in broker_keys(key)}  # of a setting of brokers
@@ -134,8 +170,8 @@ class SettingWeakened(Rule):
         "of one setting may remove another one by mistake."
     )
     remedy: ClassVar[str] = (
-        "Set the old value again, if the change was a mistake: the brokers check retention every "
-        "log.retention.check.interval.ms. The controllers' request or authorizer log names the user."
+        "Set the old value again, if the change was a mistake; the alarm says what else this setting needs. The "
+        "controllers' request or authorizer log names the user."
     )
     source: ClassVar[str] = "KIP-248, KIP-339 (incremental changes of settings); KIP-405; KAFKA-17375"
     needs: ClassVar[frozenset[str]] = frozenset({"metadata"})
@@ -179,6 +215,7 @@ class SettingWeakened(Rule):
             at_ns=record.time_ns,
             metadata_offset=record.offset,
             severity=WATCHED[change.key].severity,
+            remedy=f"{_AGAIN.format(key=record.key, old=change.old)} {WATCHED[change.key].remedy} {_WHO}",
             detail={_KEY: change.key, _OF: change.topic, _OLD: change.old, _NEW: change.new},
         )
         states = _concerned(change, view)

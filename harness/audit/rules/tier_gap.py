@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from harness.audit.engine.view import View
@@ -13,16 +13,20 @@ from harness.audit.rules.ending import KEEP, KEEP_S, forgotten, undecided
 from harness.audit.rules.rule import Limit, Rule, Suspicion
 from harness.audit.rules.sentences import of_look, ranged
 from harness.audit.store.partitions import UNKNOWN, Offsets
-from harness.audit.store.segments import FINISHED
+from harness.audit.store.segments import DELETED, DELETING, FINISHED
 from harness.model.clock import NS_PER_S
 from harness.model.severity import Severity
 
 _SEGMENT: Final = "segment"  # of a suspicion about copies
+_DELETED: Final = "deleted"  # of a suspicion about copies that are deleted
 
 
 class TierGap(Rule):
     """The highest offset in the tier grows while a look is under way, and a new leader learns of it late. So the gap
     must still be there `settle_s` later.
+
+    Retention moves the log start first, and then deletes copies below it. A copy that is deleted above the log start,
+    without another copy or a local log with its records, is a gap.
 
     A finished segment that begins above the end of the one before it is a gap, too: a broker deletes its own copy of
     the records between them as soon as the local retention allows it.
@@ -32,7 +36,8 @@ class TierGap(Rule):
     severity: ClassVar[Severity] = Severity.LOSS
     explanation: ClassVar[str] = (
         "Brokers may delete a local segment only after it was copied to the remote tier. They deleted records that the "
-        "tier does not have, or the tier skips records that only the brokers have."
+        "tier does not have, or the tier skips records that only the brokers have, or copies are deleted although the "
+        "log still begins below them."
     )
     remedy: ClassVar[str] = (
         "Set local.retention.ms=-2 and local.retention.bytes=-2 on the topic, so that no broker deletes more, and look "
@@ -44,6 +49,7 @@ class TierGap(Rule):
 
     def _begin(self) -> None:
         self._suspected: dict[tuple[str, int], int] = {}  # where the gap begins
+        self._deleted: dict[tuple[str, int], _Deleted] = {}
         self._ends: dict[str, array[int]] = {}  # topic id -> by partition: behind the last record that was copied
 
     def on_look(self, look: PartitionLook, before: Offsets, view: View) -> Iterable[Suspicion]:
@@ -62,6 +68,8 @@ class TierGap(Rule):
     def confirmed(self, suspicion: Suspicion, look: PartitionLook, view: View) -> Suspicion | None:
         if _SEGMENT in suspicion.detail:
             return self._confirmed_copy(suspicion, look)
+        if _DELETED in suspicion.detail:
+            return self._confirmed_deletion(suspicion, look, view)
         if look.offsets.local_log_start == UNKNOWN:
             return undecided(suspicion, look)
         gap = _gap(look, view)
@@ -71,6 +79,8 @@ class TierGap(Rule):
         return _at_risk(suspicion, gap, look) if settled else replace(suspicion, again=True)
 
     def on_segment(self, after: RemoteSegment, before: RemoteSegment | None, view: View) -> Iterable[Suspicion]:
+        if before is not None and before.state == FINISHED and after.state in (DELETING, DELETED):
+            return self._of_deletion(before, after.broker, view)
         if after.state != FINISHED or (before is not None and before.state == FINISHED) or after.first_offset < 0:
             return ()
         place = after.topic_id, after.partition
@@ -103,6 +113,53 @@ class TierGap(Rule):
         local = look.offsets.local_log_start <= first
         return replace(_not_copied(suspicion, first), severity=Severity.DANGER if local else None)
 
+    def _of_deletion(self, of: RemoteSegment, broker: int, view: View) -> Iterable[Suspicion]:
+        """All copies of a partition that are deleted until the second look are one suspicion."""
+        place, end = (of.topic_id, of.partition), of.last_offset + 1
+        if of.first_offset < 0 or view.partition(*place) is None or view.offsets(*place).log_start >= end:
+            return ()
+        known = self._deleted.get(place)
+        first = of.first_offset if known is None else min(known.first, of.first_offset)
+        self._deleted[place] = _Deleted(first, end if known is None else max(known.end, end), view.now_ns)
+        suspicion = Suspicion(
+            rule=self.name,
+            cause=f"{of.topic}, deleted copies",
+            what=f"Copies of {of.topic}/{of.partition} are deleted above the log start.",
+            at_ns=view.now_ns,
+            topic=of.topic,
+            topic_id=of.topic_id,
+            partition=of.partition,
+            first_offset=of.first_offset,
+            end_offset=end,
+            broker=broker if broker >= 0 else None,
+            needs_look=True,
+            detail={_DELETED: of.segment_id},
+        )
+        return (suspicion,)
+
+    def _confirmed_deletion(self, suspicion: Suspicion, look: PartitionLook, view: View) -> Suspicion | None:
+        """After an election a leader takes a moment to learn the log start of the last one."""
+        place = look.topic_id, look.partition
+        deleted = self._deleted.get(place)
+        if deleted is None:
+            return None
+        now = look.offsets
+        if UNKNOWN in (now.log_start, now.local_log_start):
+            return undecided(suspicion, look)
+        missing = _uncovered(max(deleted.first, now.log_start), min(deleted.end, now.local_log_start), look, view)
+        if missing is None:
+            del self._deleted[place]
+            return None
+        if look.asked_ns - deleted.last_ns < self.limit_of(suspicion.topic, "settle_s") * NS_PER_S:
+            return replace(suspicion, again=True)
+        del self._deleted[place]
+        first, end = missing
+        what = (
+            f"Copies of {look.topic}/{look.partition} were deleted from the tier, although the log begins at "
+            f"{now.log_start}: {ranged(first, end)}, are neither in another copy nor on the leader's disk."
+        )
+        return replace(suspicion, what=what, first_offset=first, end_offset=end)
+
     def over(self, suspicion: Suspicion, view: View) -> bool:
         deleted = view.offsets(suspicion.topic_id, suspicion.partition or 0).log_start >= (suspicion.end_offset or 0)
         return deleted or forgotten(self, suspicion, view)
@@ -115,6 +172,27 @@ class TierGap(Rule):
         end = ends[segment.partition]
         ends[segment.partition] = max(end, segment.last_offset + 1)
         return end
+
+
+@dataclass(frozen=True, slots=True)
+class _Deleted:
+    """The offsets of copies that brokers began to delete lately, and when the last one was."""
+
+    first: int
+    end: int
+    last_ns: int
+
+
+def _uncovered(first: int, end: int, look: PartitionLook, view: View) -> tuple[int, int] | None:
+    """The records between two offsets that no finished segment has, without those that some have at both ends."""
+    copies = [s for s in view.tier_segments(look.topic_id, look.partition) if s.state == FINISHED]
+    for of in sorted(copies, key=lambda s: s.first_offset):
+        if of.first_offset <= first <= of.last_offset:
+            first = of.last_offset + 1
+    for of in sorted(copies, key=lambda s: -s.last_offset):
+        if of.first_offset < end <= of.last_offset + 1:
+            end = of.first_offset
+    return (first, end) if first < end else None
 
 
 def _gap(look: PartitionLook, view: View) -> tuple[int, int] | None:

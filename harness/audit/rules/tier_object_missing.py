@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from harness.audit.engine.view import View
 from harness.audit.look import ObjectLook
@@ -12,6 +12,8 @@ from harness.audit.rules.rule import Limit, Rule, Suspicion
 from harness.audit.store.partitions import UNKNOWN
 from harness.audit.store.segments import FINISHED
 from harness.model.severity import Severity
+
+_SEGMENT: Final = "segment"
 
 
 class TierObjectMissing(Rule):
@@ -29,11 +31,18 @@ class TierObjectMissing(Rule):
         "local.retention.ms=-2 and local.retention.bytes=-2 on the topic."
     )
     source: ClassVar[str] = "KIP-405; RemoteStorageManager"
-    needs: ClassVar[frozenset[str]] = frozenset({"tier"})
+    needs: ClassVar[frozenset[str]] = frozenset({"tier", "objects"})
     limits: ClassVar[Mapping[str, Limit]] = {KEEP: KEEP_S}
+
+    def _begin(self) -> None:
+        self._back: set[str] = set()
 
     def on_object(self, look: ObjectLook, view: View) -> Iterable[Suspicion]:
         segment = look.segment
+        if look.back:
+            self._back.add(segment.segment_id)
+            return ()
+        self._back.discard(segment.segment_id)
         place = segment.topic_id, segment.partition
         if look.metadata_ns <= look.missing_ns or look.state != FINISHED or view.partition(*place) is None:
             return ()
@@ -61,9 +70,12 @@ class TierObjectMissing(Rule):
                 first_offset=first,
                 end_offset=end,
                 severity=Severity.DANGER if local else None,
+                detail={_SEGMENT: segment.segment_id},
             ),
         )
 
     def over(self, suspicion: Suspicion, view: View) -> bool:
+        if suspicion.detail[_SEGMENT] in self._back:
+            return True
         deleted = view.offsets(suspicion.topic_id, suspicion.partition or 0).log_start >= (suspicion.end_offset or 0)
         return deleted or forgotten(self, suspicion, view)

@@ -86,8 +86,9 @@ class DescribedFeed:
         self._drop()
         self._digest, self._spool = digest.hexdigest(), spool
         self._made += 1
+        now_ms = int(time.time() * 1000)
         snapshot = Snapshot(
-            self._made, EPOCH, int(time.time() * 1000), _Entries(spool, self._made - 1, self._settings, self._levels())
+            self._made, EPOCH, now_ms, _Entries(spool, self._made - 1, now_ms, self._settings, self._levels())
         )
         return Portion(snapshot, (), self._made, self._made, time.monotonic())
 
@@ -134,10 +135,16 @@ class _Entries(Iterable[Entry]):
     large cluster fit into no budget."""
 
     def __init__(
-        self, spool: TextIO, offset: int, settings: list[tuple[int, str, str, str]], levels: dict[str, int]
+        self,
+        spool: TextIO,
+        offset: int,
+        time_ms: int,
+        settings: list[tuple[int, str, str, str]],
+        levels: dict[str, int],
     ) -> None:
         self._spool = spool
         self._offset = offset
+        self._time_ms = time_ms
         self._settings = settings
         self._levels = levels
 
@@ -156,7 +163,7 @@ class _Entries(Iterable[Entry]):
             yield self._record("ConfigRecord", {"ResourceType": kind, "ResourceName": of, "Name": key, "Value": value})
 
     def _record(self, kind: str, fields: Fields) -> Record:
-        return Record(self._offset, EPOCH, int(time.time() * 1000), kind, 0, fields)
+        return Record(self._offset, EPOCH, self._time_ms, kind, 0, fields)
 
 
 def _fields(seen: PartitionSeen) -> Fields:

@@ -13,6 +13,7 @@ class AuditOptions:
     controllers, metadata_dir: where the metadata log is read; at most one of them.
     topics: patterns of topics that are watched; empty = all. groups: their committed offsets are watched.
     metrics: the port; None = no metrics. probe: the topic for records of the auditor's own.
+    tier_dir: the folder with the objects of the remote tier.
     last_round_s: how long it may look at every partition once more before it ends.
     """
 
@@ -28,6 +29,7 @@ class AuditOptions:
     budget: str | None = None
     probe: str | None = None
     logs: Path | None = None
+    tier_dir: Path | None = None
     last_round_s: float = 0.0
     as_json: bool = False
 

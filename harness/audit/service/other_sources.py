@@ -19,7 +19,8 @@ TopicId = Callable[[str], str | None]
 
 
 class GroupSource:
-    """The committed offsets of chosen groups. An offset that was there and is no more makes a row, too."""
+    """The committed offsets of chosen groups. An offset that was there and is no more makes a row, too, at two polls:
+    rules believe it when the second one shows it again."""
 
     covers: Final = "groups"
     every_s: Final = 5.0
@@ -28,7 +29,7 @@ class GroupSource:
         self.topic_id = topic_id
         self._brokers = brokers
         self._groups = groups
-        self._known: dict[str, set[tuple[str, int]]] = {}
+        self._known: dict[str, tuple[set[tuple[str, int]], set[tuple[str, int]]]] = {}  # at the last two polls
 
     def poll(self) -> Iterator[CommitLook]:
         """Groups that were not read make no rows. HarnessFailure if none was."""
@@ -51,7 +52,8 @@ class GroupSource:
         self._brokers.close()
 
     def _rows(self, group: str, offsets: dict[tuple[str, int], int], answered_ns: int) -> Iterator[CommitLook]:
-        for topic, partition in sorted(offsets.keys() | self._known.get(group, set())):
+        last, before = self._known.get(group, (set(), set()))
+        for topic, partition in sorted(offsets.keys() | last | before):
             yield CommitLook(
                 group=group,
                 topic=topic,
@@ -60,7 +62,7 @@ class GroupSource:
                 answered_ns=answered_ns,
                 **({"offset": offsets[topic, partition]} if (topic, partition) in offsets else {}),
             )
-        self._known[group] = set(offsets)
+        self._known[group] = set(offsets), last
 
 
 class TransactionSource:
@@ -91,7 +93,8 @@ class TransactionSource:
 
 
 class LogSource:
-    """Reasons for moved log starts, from the logs of brokers."""
+    """Reasons for moved log starts, from the logs of brokers. A folder without any is no coverage: else a request of a
+    client, which these logs would explain, would look like a loss."""
 
     covers: Final = "logs"
     every_s: Final = 1.0
@@ -100,7 +103,10 @@ class LogSource:
         self._logs = logs
 
     def poll(self) -> Iterator[LogStartReason]:
-        return self._logs.poll()
+        """HarnessFailure if the folder has no log."""
+        yield from self._logs.poll()
+        if not self._logs.files:
+            raise HarnessFailure(f"{self._logs.name}: no file *.log is in it, or in a folder in it")
 
     def close(self) -> None:
         self._logs.close()

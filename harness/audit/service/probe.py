@@ -20,7 +20,13 @@ _PAUSE_S: Final = 5.0  # before a child that has ended is started again
 _PAUSE_S_MAX: Final = 300.0
 _END_S: Final = 15.0
 _COMMAND: Final = (sys.executable, "-m", "harness.workload.probe")
-_WORDS: Final = {"lost": "does not return", "corrupt": "returns other bytes for"}
+_WORDS: Final = {
+    "lost": "does not return",
+    "corrupt": "returns other bytes for",
+    "refused": "answers with an error for",
+}
+_TWICE: Final = "twice some seconds apart"
+_LONG: Final = "for more than a minute"
 
 
 class ProbeChild:
@@ -111,10 +117,11 @@ def suspicion_of(row: Mapping[str, object]) -> Suspicion:
     where = "The remote tier, by way of leader" if row["tier"] else "Leader" if row["leads"] else "Follower"
     count = end - first
     records = f"{count:,} acknowledged records, offsets {first} to {end - 1}" if count > 1 else f"offset {first}"
+    how_long = _LONG if wrong == "refused" else _TWICE
     return Suspicion(
         rule=Probe.name,
         cause=f"{topic}-{partition} {wrong}",
-        what=f"{where} {row['broker']} {_WORDS[wrong]} {records} of {topic}-{partition}, twice some seconds apart.",
+        what=f"{where} {row['broker']} {_WORDS[wrong]} {records} of {topic}-{partition}, {how_long}.",
         at_ns=_whole(row["at_ns"]),
         topic=topic,
         topic_id=str(row["topic_id"]),

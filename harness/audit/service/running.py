@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import replace
-from types import FrameType
 from typing import TYPE_CHECKING, Final, TextIO
 
 from harness.audit.alarms.lines import Lines
@@ -27,6 +24,7 @@ from harness.audit.service.introduction import introduction, introduction_json, 
 from harness.audit.service.options import AuditOptions
 from harness.audit.service.probe import ProbeChild, task_of
 from harness.audit.service.rules_file import Configured, configured
+from harness.audit.service.signals import EndedEarly, Signals
 from harness.audit.service.sources import Opened, open_sources
 from harness.audit.service.static import STATIC, StaticSettings
 from harness.audit.service.vitals import FACT, Vitals, VitalSigns, Watch, vitals_from
@@ -58,6 +56,15 @@ def watch(options: AuditOptions, out: TextIO, post: Post | None) -> None:
 
     BadInput, in one sentence, if it cannot start.
     """
+    with Signals() as signals:
+        try:
+            _watch(options, out, post, signals)
+        except EndedEarly:
+            what = "A signal ended the auditor before it watched; it continues where the last one stopped."
+            print(_said("ended", what, as_json=options.as_json), file=out, flush=True)
+
+
+def _watch(options: AuditOptions, out: TextIO, post: Post | None, signals: Signals) -> None:
     rules = configured(options.rules, options.budget)
     bootstrap = addresses_of(options.bootstrap)
     security = security_in(options.command_config)
@@ -72,7 +79,7 @@ def watch(options: AuditOptions, out: TextIO, post: Post | None) -> None:
         opened = open_sources(options, cluster, security, _resume(database), static.missing)
         stack.callback(opened.close)
         opened.coverage.add("probe", None if options.probe is not None else "no --probe was given")
-        _Running(options, rules, cluster, database, static, opened, stack).run(out, post)
+        _Running(options, rules, cluster, database, static, opened, stack, signals).run(out, post)
 
 
 def _database(options: AuditOptions, cluster: DescribedCluster) -> Database:
@@ -124,7 +131,9 @@ class _Running:
         static: StaticSettings,
         opened: Opened,
         stack: ExitStack,
+        signals: Signals,
     ) -> None:
+        self._signals = signals
         self._options, self._rules, self._database, self._static, self._stack = options, rules, database, static, stack
         self._opened = opened
         self._cluster_id = cluster.cluster_id
@@ -145,7 +154,6 @@ class _Running:
         self._metrics: Metrics | None = None
         self._signs: VitalSigns | None = None
         self._probe: ProbeChild | None = None
-        self._reload = threading.Event()
         self._known: Mapping[str, str] | None = None  # the static settings that the database has
         self._said = False
 
@@ -168,10 +176,9 @@ class _Running:
         self._opened.use(auditor.state)
         self._signs = VitalSigns(auditor, self._watch, lambda: self._budget.option, self._watched)
         self._introduce(None if self._metrics is None else self._metrics.port)
-        stop = threading.Event()
-        with _signals(stop, self._reload):
-            auditor.run(stop)
-            whole = self._options.last_round_s > 0 and auditor.finish(self._options.last_round_s)
+        self._signals.watching()
+        auditor.run(self._signals.stop)
+        whole = self._options.last_round_s > 0 and auditor.finish(self._options.last_round_s)
         self._database.put_fact(FACT, self._vitals(whole=whole).text())
         self._say("ended", "A signal ended the auditor; all that it knows is saved.")
 
@@ -208,7 +215,7 @@ class _Running:
 
     def _say(self, event: str, text: str) -> None:
         """A line on standard output that is about no alarm."""
-        self._sinks["lines"].put(json.dumps({"event": event, "what": text}) if self._options.as_json else text)
+        self._sinks["lines"].put(_said(event, text, as_json=self._options.as_json))
 
     def _note_downtime(self) -> None:
         """The time since the last auditor of this database ended is one that was not watched."""
@@ -226,8 +233,8 @@ class _Running:
         if self._static.newest is not self._known:
             self._known = auditor.state.static = self._static.newest
             self._database.keep_fact(STATIC, json.dumps(self._known))
-        if self._reload.is_set():
-            self._reload.clear()
+        if self._signals.reload.is_set():
+            self._signals.reload.clear()
             self._read_again()
         self._check_memory()
         vitals = self._vitals()
@@ -278,6 +285,10 @@ class _Running:
             self._say("refused", f"rules are switched on or off by a restart only: {', '.join(switched)}")
 
 
+def _said(event: str, text: str, *, as_json: bool) -> str:
+    return json.dumps({"event": event, "what": text}) if as_json else text
+
+
 def _allow_idle(rules: Mapping[str, Rule], static: Mapping[str, str], *, without_log: bool) -> None:
     """Controllers that write their heartbeat more rarely than by default are not silent for that, and brokers take a
     while to describe a large cluster."""
@@ -285,29 +296,3 @@ def _allow_idle(rules: Mapping[str, Rule], static: Mapping[str, str], *, without
     if blind is not None:
         least_s = _DESCRIBED_S if without_log else 2 * int(idle_ms) / 1000 + 1 if idle_ms.isdigit() else 0.0
         blind.limit = {**blind.limit, "silent_s": max(blind.limit["silent_s"], least_s)}
-
-
-@contextmanager
-def _signals(stop: threading.Event, reload: threading.Event) -> Iterator[None]:
-    """SIGTERM and SIGINT set `stop`, SIGHUP sets `reload`; a second SIGTERM or SIGINT ends the process at once."""
-    before: dict[signal.Signals, signal._HANDLER] = {}
-
-    def end(number: int, frame: FrameType | None) -> None:
-        del frame
-        if stop.is_set():
-            signal.signal(number, before[signal.Signals(number)])
-            signal.raise_signal(number)
-        stop.set()
-
-    def again(number: int, frame: FrameType | None) -> None:
-        del number, frame
-        reload.set()
-
-    handlers = {signal.SIGTERM: end, signal.SIGINT: end, signal.SIGHUP: again}
-    for number, handler in handlers.items():
-        before[number] = signal.signal(number, handler)
-    try:
-        yield
-    finally:
-        for number, earlier in before.items():
-            signal.signal(number, earlier)

@@ -16,6 +16,7 @@ from harness.audit.engine.source import Source
 from harness.audit.feeds.broker_logs import BrokerLogs
 from harness.audit.feeds.feed import Feed, Position
 from harness.audit.feeds.tier_metadata import TierMetadata
+from harness.audit.feeds.tier_objects import TierObjects
 from harness.audit.service.broker_looker import BrokerLooker
 from harness.audit.service.coverage import Coverage
 from harness.audit.service.feeds import feed_of
@@ -83,7 +84,12 @@ def open_sources(
 def _others(options: AuditOptions, security: Security, coverage: Coverage) -> list[Source]:
     """One thread asks them one after the other, so they share connections."""
     brokers = _brokers(options, security)
-    found: list[Source] = [TransactionSource(brokers), TierMetadata(brokers)]
+    metadata = TierMetadata(brokers, keep=options.tier_dir is not None)
+    found: list[Source] = [TransactionSource(brokers), metadata]
+    if options.tier_dir is not None:
+        found.append(TierObjects(options.tier_dir, metadata))
+    else:
+        coverage.add("objects", "no --tier-dir was given, so whether the tier has its objects is not known")
     if options.groups:
         found.append(GroupSource(brokers, options.groups))
     else:

@@ -73,9 +73,10 @@ class Vitals:
     budget: BudgetOption
     undelivered: Mapping[str, Delivered] = field(default_factory=dict)
     refusals: Mapping[str, str] = field(default_factory=dict)  # sources that do not answer, and why
+    failed_rules: Mapping[str, str] = field(default_factory=dict)  # that are off by a defect, and why
     forbidden: tuple[str, ...] = ()  # topics that this client may not describe
     probe: Mapping[str, int] = field(default_factory=dict)
-    whole: bool = False  # it has ended, and looked at every partition once more before
+    whole: bool = False  # it has ended, looked at every partition once more before, and no rule failed
 
     def text(self) -> str:
         return json.dumps(asdict(self))
@@ -162,8 +163,9 @@ class VitalSigns:
             budget=self.budget(),
             undelivered=dict(undelivered),
             refusals=dict(auditor.refusals),
+            failed_rules=dict(auditor.guard.failed),
             forbidden=tuple(sorted(forbidden))[:_NAMED],
-            whole=whole,
+            whole=whole and not auditor.guard.failed,
         )
 
     def _count(self) -> None:

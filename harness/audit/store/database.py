@@ -1,7 +1,8 @@
 """The durability database: one SQLite file with the state of every partition, open alarms, and times without a watch.
 
-States, alarms and the place in the metadata log are written in one transaction. So after a crash the auditor continues
-behind the last record whose effect is in the file: it sees each later record again, and no alarm twice.
+States and the place in the metadata log are written in one transaction. So after a crash the auditor continues behind
+the last record whose effect is in the file, and sees each later record again. A new alarm is written at once; the same
+suspicion joins it then.
 """
 
 from __future__ import annotations
@@ -89,9 +90,8 @@ class Database:
     def _open(self, read_only: bool) -> None:
         version = self._sql.execute("PRAGMA user_version").fetchone()[0]
         if version == 0 and not read_only:
-            with self._sql:
-                self._sql.executescript(_SCHEMA)
-                self._sql.execute(f"PRAGMA user_version={FORMAT}")
+            # In one transaction: a file without all of its tables could not be used.
+            self._sql.executescript(f"BEGIN; {_SCHEMA} PRAGMA user_version={FORMAT}; COMMIT;")
         elif version != FORMAT:
             raise BadInput(f"{self.path} has format {version}, and this auditor reads {FORMAT}: move it away")
 
@@ -128,6 +128,11 @@ class Database:
         """(opened_ns, ended_ns, alarm as JSON) of the newest alarms, the newest first."""
         rows = self._sql.execute("SELECT opened_ns, ended_ns, alarm FROM alarms ORDER BY id DESC LIMIT ?", (last,))
         return [(int(opened), ended, str(alarm)) for opened, ended, alarm in rows]
+
+    def alarm(self, number: int) -> str | None:
+        """An alarm as JSON by its id, whether it has ended or not."""
+        row = self._sql.execute("SELECT alarm FROM alarms WHERE id = ?", (number,)).fetchone()
+        return None if row is None else str(row[0])
 
     def has_topic(self, name: str) -> bool:
         """Whether a topic exists with partitions that were saved."""
@@ -188,6 +193,7 @@ class Database:
             self._put_fact("progress", json.dumps([progress.next_offset, progress.epoch, progress.watched_ns]))
 
     def put_fact(self, name: str, value: str) -> None:
+        """Writes a fact at once, with the alarms that wait for the next `save`."""
         with self._sql:
             self._put_fact(name, value)
 

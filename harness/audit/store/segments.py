@@ -24,6 +24,7 @@ class RemoteSegments:
     def __init__(self) -> None:
         self._rows: dict[tuple[str, int], bytearray] = {}
         self._bytes: dict[tuple[str, int], int] = {}  # of finished segments
+        self._names: dict[str, str] = {}  # topic id -> name
 
     def apply(self, record: TierRecord) -> tuple[RemoteSegment, RemoteSegment | None] | None:
         """The segment after a record and before it; None for a record that is about no segment."""
@@ -32,6 +33,7 @@ class RemoteSegments:
         if record.segment_id is None or record.state is None:
             return None
         place = record.topic_id, record.partition
+        self._names.setdefault(record.topic_id, record.topic or "")
         before = self._get(record, place, record.segment_id)
         after = RemoteSegment(
             topic=record.topic or "",
@@ -58,10 +60,21 @@ class RemoteSegments:
         for at in range(0, len(rows), _ROW_BYTES):
             yield _segment(topic, topic_id, partition, bytes(rows[at : at + _ROW_BYTES]))
 
+    def places(self) -> list[tuple[str, str, int]]:
+        """(topic, topic id, partition) of all partitions, as `of` takes them."""
+        return [(self._names[topic_id], topic_id, partition) for topic_id, partition in self._rows]
+
+    def state(self, topic_id: str, partition: int, segment_id: str) -> str | None:
+        """The state of a segment; None if it is not known, or deleted."""
+        rows = self._rows.get((topic_id, partition), bytearray())
+        at = _find(rows, uuid_of(segment_id).bytes)
+        return None if at < 0 else SEGMENT_STATES[_ROW.unpack_from(rows, at)[1]]
+
     def remove_topic(self, topic_id: str) -> None:
         for place in [place for place in self._rows if place[0] == topic_id]:
             del self._rows[place]
             self._bytes.pop(place, None)
+        self._names.pop(topic_id, None)
 
     def _get(self, record: TierRecord, place: tuple[str, int], segment_id: str) -> RemoteSegment | None:
         rows = self._rows.get(place)

@@ -40,4 +40,6 @@ class AuditReport(Record, frozen=True, kw_only=True):
         bool, meaning("it followed the metadata log to its end, and looked at every partition after the load")
     ] = False
     cpu_s: Annotated[int | float | None, meaning("processor time that it used; not judged")] = None
-    problem: Annotated[str | None, meaning("why it saw nothing or stopped early; null = it ran to the end")] = None
+    problem: Annotated[
+        str | None, meaning("why it saw nothing or less, or stopped early; null = it ran to the end as a whole")
+    ] = None

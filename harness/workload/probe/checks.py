@@ -15,6 +15,7 @@ class Wrong(StrEnum):
 
     LOST = "lost"  # there is no record at its offset, or another one
     CORRUPT = "corrupt"  # its bytes are not those that were written
+    REFUSED = "refused"  # its leader answers with an error for a long time, as for an object that the tier lost
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
@@ -18,9 +18,30 @@ from harness.workload.probe.ledger import Acked, ProbeLedger
 from harness.workload.probe.replicas import Placed, Replicas
 
 CONFIRM_S: Final = 3.0
+REFUSED_S: Final = 60.0  # an outage of the tier, or a leader that starts, may be shorter
 _DROPPED_AFTER_S: Final = 600.0  # a second look that was never possible
+_PIECES_MAX: Final = 20
+_RECORDS_ENOUGH: Final = 200
 _AROUND: Final = 1000  # offsets around a wrong one in which its record may be instead
-_OUT_OF_RANGE: Final = "OFFSET_OUT_OF_RANGE"
+# Errors by which a broker says that it is another one's turn, or that the log begins or ends elsewhere.
+_ELSEWHERE: Final = frozenset(
+    {
+        "FENCED_LEADER_EPOCH",
+        "LEADER_NOT_AVAILABLE",
+        "NOT_LEADER_OR_FOLLOWER",
+        "OFFSET_OUT_OF_RANGE",
+        "UNKNOWN_LEADER_EPOCH",
+        "UNKNOWN_TOPIC_ID",
+        "UNKNOWN_TOPIC_OR_PARTITION",
+    }
+)
+
+
+class Refusal(NamedTuple):
+    """An offset at which a leader answers with an error, and since when (of `now_s`)."""
+
+    offset: int
+    since_s: float
 
 
 class Suspect(NamedTuple):
@@ -61,6 +82,8 @@ class Prober:
         self._turn = 0
         self._suspects: dict[Suspect, float] = {}  # since when
         self._reported: set[Suspect] = set()
+        self._refusals: dict[tuple[int, int], Refusal] = {}  # by partition and leader
+        self._unreadable: dict[int, list[tuple[int, int]]] = {}  # partition -> reported ranges
         self._local: dict[int, int] = {}  # partition -> first offset on the leader's own disk
 
     def follow(self, placed: Sequence[Placed]) -> None:
@@ -73,7 +96,10 @@ class Prober:
                 self._live[key] = self._checked(of, broker, at, "new").end
 
     def look_again(self, placed: Sequence[Placed]) -> None:
-        """Reads one more piece of one replica, in turn; behind its end it begins with the oldest record."""
+        """Reads one more piece of one replica, in turn; behind its end it begins with the oldest record.
+
+        An answer from the tier ends with its segment, so several short ones are one piece.
+        """
         places = [(of, broker) for of in placed for broker in of.isr]
         if not places:
             return
@@ -86,7 +112,15 @@ class Prober:
             self._local[of.partition] = self._local_start(of)
         at = self._again.get((of.partition, broker), span[0])
         at = at if span[0] <= at <= span[1] else span[0]
-        self._again[of.partition, broker] = self._checked(of, broker, at, "again").end
+        for _ in range(_PIECES_MAX):
+            at = self._readable(of.partition, at)
+            piece = self._checked(of, broker, at, "again")
+            if broker == of.leader:
+                self._note_refusal(of, piece)
+            if piece.end == at or piece.end > span[1] or len(piece.records) > _RECORDS_ENOUGH:
+                break
+            at = piece.end
+        self._again[of.partition, broker] = piece.end
         self._check_bounds(of, span)
 
     def confirmed(self, placed: Sequence[Placed]) -> Iterator[Finding]:
@@ -106,6 +140,61 @@ class Prober:
             if answer:
                 right[suspect] = of
         yield from self._findings(right)
+        yield from self._refused(by_partition)
+
+    def _note_refusal(self, of: Placed, piece: Piece) -> None:
+        """A leader that answers with an error is asked again at the same offset."""
+        key = of.partition, of.leader
+        if piece.error is None or piece.error in _ELSEWHERE:
+            self._refusals.pop(key, None)
+        elif key not in self._refusals or self._refusals[key].offset != piece.first:
+            self._refusals[key] = Refusal(piece.first, self._now_s())
+
+    def _refused(self, by_partition: Mapping[int, Placed]) -> Iterator[Finding]:
+        """Acknowledged records that a leader has refused for long; behind them reading goes on."""
+        for (partition, broker), refusal in [*self._refusals.items()]:
+            of = by_partition.get(partition)
+            if of is None or of.leader != broker:
+                del self._refusals[partition, broker]
+                continue
+            if self._now_s() - refusal.since_s < REFUSED_S:
+                continue
+            del self._refusals[partition, broker]
+            span = self._ledger.span(partition)
+            offsets = [
+                acked.offset for acked in self._ledger.expected(partition, refusal.offset, (span or (0, 0))[1] + 1)
+            ]
+            count = self._refused_count(of, offsets)
+            if not count:
+                continue
+            end = offsets[count - 1] + 1
+            self._unreadable.setdefault(partition, []).append((refusal.offset, end))
+            tier = offsets[0] < self._local.get(partition, 0)
+            yield Finding(partition, broker, True, tier, Wrong.REFUSED, offsets[0], end)
+
+    def _refused_count(self, of: Placed, offsets: Sequence[int]) -> int:
+        """How many of these records, from the first one on, the leader refuses now."""
+        low, high = 0, 1  # those below `low` are refused
+        while high <= len(offsets) and self._is_refused(of, offsets[high - 1]):
+            low, high = high, 2 * high
+        high = min(high, len(offsets) + 1)
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._is_refused(of, offsets[middle - 1]) else (low, middle)
+        return low
+
+    def _is_refused(self, of: Placed, offset: int) -> bool:
+        try:
+            error = self._replicas.read(of.leader, of.partition, offset).error
+        except Unanswered:
+            return False
+        return error is not None and error not in _ELSEWHERE
+
+    def _readable(self, partition: int, at: int) -> int:
+        """The next offset that is in no range of refused records that were reported."""
+        for first, end in self._unreadable.get(partition, ()):
+            at = end if first <= at < end else at
+        return at
 
     def _checked(self, of: Placed, broker: int, at: int, kind: str) -> Piece:
         try:

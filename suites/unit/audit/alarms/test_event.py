@@ -36,6 +36,12 @@ def test_an_ended_alarm_says_why_and_how_long_it_was_open() -> None:
     assert line(Event.ENDED, over, OPENED_NS).endswith("are lost. The alarm ended after 12 s: it is over.")
 
 
+def test_an_event_that_is_repeated_after_a_restart_says_so() -> None:
+    assert " epoch_below_commit (repeated after a restart): Records" in line(Event.OPENED, alarm(), 0, repeated=True)
+    first, second = (event_plain(Event.OPENED, alarm(), "C", at, repeated=at > 0) for at in (0, S))
+    assert (first["repeated"], second["repeated"], first["id"]) == (False, True, second["id"])
+
+
 def test_the_json_has_places_and_null_where_nothing_is_known() -> None:
     plain = event_plain(Event.OPENED, alarm(suspicion(3, first=None)), "C", OPENED_NS + S)
     assert (plain["event"], plain["cluster_id"], plain["at"]) == ("opened", "C", "2026-11-28T15:20:55.654Z")

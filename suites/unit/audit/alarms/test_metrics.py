@@ -52,6 +52,8 @@ def test_the_newest_vitals_are_served(metrics: Metrics) -> None:
         "durability_audit_topics_forbidden 1.0",
         'durability_audit_undelivered_total{sink="webhook"} 2.0',
         'durability_audit_budget{of="cpu"} 0.05',
+        'durability_audit_rule_failed{rule="blind"} 0.0',
+        'durability_audit_rule_failed{rule="unclean_leader"} 1.0',
         'durability_audit_probe_records_total{what="acked"} 10.0',
     } <= rows
     assert not any(row.startswith('durability_audit_covers{source="logs"}') for row in rows)  # they were not asked for
@@ -67,5 +69,5 @@ def test_every_alert_is_about_a_metric_that_is_served(metrics: Metrics) -> None:
     served = {re.split(r"[{ ]", row)[0] for row in answer(metrics).splitlines() if not row.startswith("#")}
     expressions = re.findall(r"^ +expr: (.*)$", ALERTS.read_text(encoding="utf-8"), re.MULTILINE)
     named = {name for text in expressions for name in re.findall(r"\b(?:durability|process)_\w+|\bup\b", text)}
-    assert len(expressions) == 9
+    assert len(expressions) == 10
     assert named - served - OF_PROMETHEUS == set()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from harness.audit.alarms import outbox
+from harness.audit.alarms.event import Event
 from harness.audit.alarms.lines import Lines
 from harness.audit.alarms.outbox import Delivered, Outbox
 from harness.audit.alarms.webhook import Webhook
@@ -100,9 +101,9 @@ def test_a_line_for_each_event_or_an_object() -> None:
     text, objects = io.StringIO(), io.StringIO()
     for out, as_json in ((text, False), (objects, True)):
         lines = Lines(out, cluster_id="C", as_json=as_json)
-        lines.opened(alarm())
-        lines.grew(alarm())
-        lines.ended(alarm())
+        lines.show(Event.OPENED, alarm())
+        lines.show(Event.GREW, alarm())
+        lines.show(Event.ENDED, alarm())
         lines.close()
     assert [row.split()[1] for row in text.getvalue().splitlines()] == ["opened", "grew", "ended"]
     rows = [json.loads(row) for row in objects.getvalue().splitlines()]
@@ -113,7 +114,7 @@ def test_a_closed_terminal_loses_lines_and_counts_them() -> None:
     out = io.StringIO()
     out.close()
     lines = Lines(out, cluster_id="C", as_json=False)
-    lines.opened(alarm())
+    lines.show(Event.OPENED, alarm())
     lost = lines.close()
     assert (lost.sent, lost.dropped) == (0, 1)
     assert lost.failure is not None
@@ -125,7 +126,7 @@ def test_the_webhook_posts_json_and_survives_a_server_that_refuses(quick: None) 
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
         hook = Webhook(lambda body: post(server.url, body), cluster_id="C", keep_s=60)
-        hook.opened(alarm())
+        hook.show(Event.OPENED, alarm())
         wait_for(lambda: len(server.bodies), until=lambda tries: tries >= 2, deadline_s=10, what="a second try")
         assert hook.delivered.failure == "127.0.0.1 was not notified: it answered 500"
         server.status = 200

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +15,7 @@ from harness.commands import cli
 from harness.model.exits import Exit
 from suites.unit.audit.queries.database_examples import database
 from suites.unit.audit.service.vitals_examples import VITALS
+from suites.unit.commands.test_main import MAIN, SLOW, library
 from suites.unit.model.history.logs import TOPIC, partition, topic
 
 ROOT = Path(__file__).parents[4]
@@ -88,3 +92,62 @@ def test_the_entry_point_runs_the_command_by_itself(tmp_path: Path) -> None:
     refused = subprocess.run([*command, "status", "--db", str(tmp_path)], **env_less)  # type: ignore[call-overload]
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith("durability: ")
+
+
+# Signals before the auditor watches
+
+
+def default_signals() -> None:
+    """A test runner that was started with nohup passes on ignored signals."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def auditor(*arguments: str, code: str = "", env: dict[str, str] | None = None) -> subprocess.Popen[str]:
+    run = ["-c", code] if code else ["-m", "harness.commands.main"]
+    return subprocess.Popen(
+        [sys.executable, *run, "audit", *arguments],
+        cwd=ROOT,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=default_signals,
+    )
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_it_waits_for_brokers_ends_it_with_0(tmp_path: Path, number: signal.Signals) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with auditor("--bootstrap", address, "--db", str(tmp_path / "db"), "--json") as process:
+            connection, _ = silent.accept()
+            with connection:
+                process.send_signal(signal.SIGHUP)  # it reads --rules again, and ends nothing
+                process.send_signal(number)
+                out, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (0, "")
+    assert json.loads(out)["event"] == "ended"
+    assert [path.name for path in (tmp_path / "db").iterdir()] == ["audit.lock"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("module", ["click", "sqlite3"])
+def test_a_signal_while_libraries_are_imported_ends_it_with_0(
+    tmp_path: Path, number: signal.Signals, module: str
+) -> None:
+    with auditor("--bootstrap", "h:1", code=MAIN, env=library(tmp_path, module, SLOW)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(number)
+        out, errors = process.communicate(timeout=60)
+    assert (process.returncode, out, errors) == (0, "", "")
+
+
+def test_a_signal_to_a_question_about_the_auditor_is_no_success(tmp_path: Path) -> None:
+    with auditor("status", "--db", str(tmp_path), code=MAIN, env=library(tmp_path, "click", SLOW)) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "importing\n"
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+    assert process.returncode == 143

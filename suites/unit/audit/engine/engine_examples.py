@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.audit.alarms.alarm import Alarm
+from harness.audit.alarms.event import Event
 from harness.audit.engine.auditor import Auditor, Sources
 from harness.audit.engine.looker import Asked
 from harness.audit.engine.view import View
 from harness.audit.feeds.feed import FeedSilent, Portion
 from harness.audit.look import PartitionLook
-from harness.audit.rules.own_coverage import Blind, Overdue
+from harness.audit.rules.own_coverage import Blind, Overdue, RuleFailed
 from harness.audit.rules.rule import Rule, Suspicion
 from harness.audit.store.database import Database
 from harness.audit.store.partitions import Offsets
@@ -130,15 +131,14 @@ class Shown:
         self.lines: list[tuple[str, str]] = []
         self.alarms: list[Alarm] = []
 
-    def opened(self, alarm: Alarm) -> None:
-        self.lines.append(("opened", alarm.incident))
-        self.alarms.append(alarm)
+    def show(self, event: Event, alarm: Alarm, *, repeated: bool = False) -> None:
+        self.lines.append((f"{event.value} again" if repeated else event.value, alarm.incident))
+        if event is Event.OPENED:
+            self.alarms.append(alarm)
 
-    def grew(self, alarm: Alarm) -> None:
-        self.lines.append(("grew", alarm.incident))
-
-    def ended(self, alarm: Alarm) -> None:
-        self.lines.append(("ended", alarm.incident))
+    @property
+    def idle(self) -> bool:
+        return True
 
 
 class Driven:
@@ -146,7 +146,7 @@ class Driven:
 
     def __init__(self, folder: Path, rules: Iterable[Rule], *, empty: bool) -> None:
         self.feed, self.looker, self.shown = DrivenFeed(), DrivenLooker(), Shown()
-        chosen = {rule.name: rule for rule in (*rules, Blind({"silent_s": 3600}), Overdue())}
+        chosen = {rule.name: rule for rule in (*rules, Blind({"silent_s": 3600}), Overdue(), RuleFailed())}
         sources = Sources(self.feed, self.looker, coverage=frozenset({"metadata", "offsets"}))
         self.auditor = Auditor(sources, Database(folder), chosen, [self.shown], look_every_s=3600)
         self._stop = threading.Event()

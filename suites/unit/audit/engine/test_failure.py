@@ -13,7 +13,7 @@ from harness.audit.engine.looker import Asked
 from harness.audit.engine.source import Row
 from harness.audit.feeds.feed import Portion
 from harness.audit.look import PartitionLook
-from harness.audit.rules.own_coverage import Blind, Overdue
+from harness.audit.rules.own_coverage import Blind, Overdue, RuleFailed
 from harness.audit.store.database import Database
 from harness.model.errors import HarnessFailure
 from suites.unit.audit.engine.engine_examples import DrivenFeed
@@ -62,7 +62,7 @@ def fed() -> DrivenFeed:
     ids=["feed", "looker", "source"],
 )
 def test_a_defect_in_a_thread_ends_the_auditor(sources: Sources, said: str, tmp_path: Path) -> None:
-    auditor = Auditor(sources, Database(tmp_path), {rule.name: rule for rule in (Blind(), Overdue())})
+    auditor = Auditor(sources, Database(tmp_path), {rule.name: rule for rule in (Blind(), Overdue(), RuleFailed())})
     stop = threading.Event()
     giving_up = threading.Timer(20, stop.set)
     giving_up.start()

@@ -11,7 +11,7 @@ import pytest
 from harness.audit.rules import catalogue
 from harness.audit.rules.rule import Rule, rule_classes
 
-COVERAGE = {"metadata", "offsets", "replicas", "tier", "groups", "transactions", "logs", "settings"}
+COVERAGE = {"metadata", "offsets", "replicas", "tier", "objects", "groups", "transactions", "logs", "settings"}
 UNITS = ("_s", "_h", "_ms", "_bytes")
 HEAVY = {"pyarrow", "numpy", "confluent_kafka", "click", "pydantic", "msgspec", "kafka", "pyspark", "jinja2", "rich"}
 

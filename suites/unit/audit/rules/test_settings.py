@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.audit.rules.setting_weakened import SettingWeakened
+from harness.audit.rules.setting_weakened import WATCHED, SettingWeakened
 from harness.model.history.log import Record
 from harness.model.severity import Severity
 from suites.unit.audit.rules.scene import S, Scene, offsets, ranges
@@ -159,3 +159,16 @@ def test_many_partitions_are_counted_and_not_named() -> None:
     found = scene.records(config("retention.ms", "1000"))
     assert len(found) == 100
     assert [alarm.others for alarm in found[:2]] == [150, 0]
+
+
+def test_each_setting_has_a_remedy_of_its_own() -> None:
+    """The interval of retention checks says nothing about min.insync.replicas."""
+    scene = scene_of(config("min.insync.replicas", "2"))
+    retention = scene.records(config("retention.ms", "1000"))[0].remedy
+    in_sync = scene.records(config("min.insync.replicas", "1"))[0].remedy
+    assert retention.startswith("If it was a mistake, set retention.ms=604800000 again. Do it before the brokers check")
+    assert in_sync.startswith("If it was a mistake, set min.insync.replicas=2 again. Until then stop producers")
+    assert "log.retention.check.interval.ms" not in in_sync
+    deleting = {key for key, of in WATCHED.items() if of.deletes}
+    assert {key for key, of in WATCHED.items() if "check retention" in of.remedy} == deleting
+    assert all(of.remedy.endswith(".") for of in WATCHED.values())

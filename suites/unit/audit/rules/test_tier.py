@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from harness.audit.look import ObjectLook, RemoteSegment
@@ -139,6 +141,74 @@ def test_the_order_of_states(states: list[str], broken: int) -> None:
         assert f"went from {states[-2]} to {states[-1]}, which is no legal order; broker 1 wrote it" in alarm.what
 
 
+# Copies that are deleted above the log start
+
+
+def scene_of_copies() -> tuple[Scene, dict[int, str]]:
+    """Copies of the offsets 0-99, 100-199 and 200-299; brokers have the records from 300 on."""
+    scene, names = Scene(TierGap()), {}
+    for first in (0, 100, 200):
+        names[first] = new_uuid()
+        scene.segment(STARTED, names[first], first=first, last=first + 99)
+        scene.segment(FINISHED, names[first])
+    scene.look(tiered(local=300, highest=299))
+    return scene, names
+
+
+@pytest.mark.parametrize("state", [DELETING, DELETED])
+def test_a_copy_that_is_deleted_above_the_log_start(state: str) -> None:
+    scene, names = scene_of_copies()
+    found = scene.segment(state, names[100])
+    (alarm,) = scene.confirm(found, tiered(local=300, highest=299))
+    assert (ranges([alarm]), alarm.severity) == ([(TOPIC, 0, 100, 200)], None)
+    assert "although the log begins at 0: 100 records, offsets 100 to 199, are neither in another copy" in alarm.what
+
+
+def test_copies_that_are_deleted_together_are_one_alarm() -> None:
+    scene, names = scene_of_copies()
+    found = scene.segment(DELETING, names[100])
+    scene.segment(DELETING, names[200])
+    assert ranges(scene.confirm(found, tiered(local=300, highest=299))) == [(TOPIC, 0, 100, 300)]
+
+
+def test_retention_moves_the_log_start_and_deletes_copies() -> None:
+    scene, names = scene_of_copies()
+    found = scene.segment(DELETING, names[0])  # the look is older than the move
+    assert found
+    assert scene.confirm(found, tiered(local=300, highest=299, log_start=100)) == []
+    scene.look(tiered(local=300, highest=299, log_start=100))
+    assert scene.segment(DELETED, names[0]) == []
+
+
+def test_a_leader_that_learns_of_the_log_start_late_misses_nothing() -> None:
+    scene, names = scene_of_copies()
+    found = scene.segment(DELETING, names[0])
+    before, after = tiered(local=300, highest=299), tiered(local=300, highest=299, log_start=100)
+    assert scene.confirm(found, *[before] * 5, after) == []
+
+
+def test_another_copy_or_the_brokers_have_the_records_of_a_deleted_copy() -> None:
+    scene, names = scene_of_copies()
+    twice = new_uuid()
+    scene.segment(STARTED, twice, first=90, last=209)
+    scene.segment(FINISHED, twice)
+    assert scene.confirm(scene.segment(DELETING, names[100]), tiered(local=300, highest=299)) == []
+    scene, names = scene_of_copies()
+    assert scene.confirm(scene.segment(DELETING, names[200]), tiered(local=200, highest=299)) == []
+    assert ranges(scene.confirm(scene.segment(DELETING, names[100]), tiered(local=150, highest=299))) == [
+        (TOPIC, 0, 100, 150)
+    ]
+
+
+def test_copies_of_a_deleted_topic_and_failed_copies_are_no_gap() -> None:
+    scene, names = scene_of_copies()
+    failed = new_uuid()
+    scene.segment(STARTED, failed, first=300, last=399)
+    assert scene.segment(DELETING, failed) == []
+    scene.records(removed())
+    assert scene.segment(DELETING, names[100]) == []
+
+
 # Objects that are missing
 
 
@@ -194,3 +264,26 @@ def test_records_below_the_log_start_and_deleted_topics_miss_nothing() -> None:
     assert missing(scene, last=159) == [(None, 150, 160)]
     scene.records(removed())
     assert missing(scene) == []
+
+
+def test_an_object_that_is_back_ends_the_alarm() -> None:
+    scene = Scene(TierObjectMissing())
+    scene.look(tiered(local=120, highest=149))
+    segment = RemoteSegment(
+        topic=TOPIC,
+        topic_id=TOPIC_ID,
+        partition=0,
+        segment_id=SEGMENT_ID,
+        state=FINISHED,
+        first_offset=9,
+        last_offset=9,
+    )
+    look = ObjectLook(
+        segment=segment, object_name="9.log", missing_ns=START_NS, metadata_ns=START_NS + 1, state=FINISHED
+    )
+    (alarm,) = scene.rule.on_object(look, scene.view)
+    assert not scene.over(alarm)
+    assert not [*scene.rule.on_object(replace(look, back=True), scene.view)]
+    assert scene.over(alarm)
+    (again,) = scene.rule.on_object(look, scene.view)
+    assert not scene.over(again)

@@ -73,6 +73,7 @@ def test_a_child_that_ends_is_started_again_and_its_problem_is_known_meanwhile(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     starts = tmp_path_factory.mktemp("starts") / "starts"
+    starts.touch()
     body = f"f = open({str(starts)!r}, 'a'); f.write('x'); f.flush()\nsay(row='started')\nsys.exit(3)"
     made = child(body)
     try:

@@ -47,6 +47,7 @@ VITALS = Vitals(
     budget=BudgetOption(),
     undelivered={"webhook": Delivered(sent=1, dropped=2, waiting=3, failure="it answered 500")},
     refusals={"tier": "TOPIC_AUTHORIZATION_FAILED"},
+    failed_rules={"unclean_leader": "ZeroDivisionError at on_change:7: a defect"},
     forbidden=("secret",),
     probe={"acked": 10},
 )

@@ -11,7 +11,7 @@ import pytest
 from harness.kafka.admin.wire import Unanswered
 from harness.workload.probe.checks import Found, Piece, Wrong, found, wrong_records
 from harness.workload.probe.ledger import Acked, ProbeLedger
-from harness.workload.probe.prober import CONFIRM_S, Finding, Prober
+from harness.workload.probe.prober import CONFIRM_S, REFUSED_S, Finding, Prober
 from harness.workload.probe.replicas import Placed, Replicas
 from harness.workload.records.payload import Payloads
 
@@ -26,6 +26,8 @@ class FakeReplicas:
         self.logs: dict[int, dict[int, Found]] = {broker: {} for broker in (1, 2, 3)}
         self.starts = dict.fromkeys((1, 2, 3), 0)
         self.silent: set[int] = set()
+        self.refused: range = range(0)  # offsets that the leader refuses
+        self.error = "UNKNOWN_SERVER_ERROR"
 
     def append(self, offset: int, seq: int, *brokers: int, intact: bool = True) -> None:
         for broker in brokers or (1, 2, 3):
@@ -37,6 +39,10 @@ class FakeReplicas:
         log = {offset: record for offset, record in self.logs[broker].items() if offset >= first}
         if first < self.starts[broker]:
             return Piece(first, first, {}, "OFFSET_OUT_OF_RANGE")
+        if broker == 1 and first in self.refused:
+            return Piece(first, first, {}, self.error)
+        if broker == 1 and self.refused and first < self.refused.start:
+            log = {offset: record for offset, record in log.items() if offset < self.refused.start}
         return Piece(first, max(log, default=first - 1) + 1, log)
 
     def log_bounds(self, broker: int, partition: int) -> tuple[int, int] | None:
@@ -218,3 +224,36 @@ def test_only_the_offsets_of_a_piece_are_compared() -> None:
     expected = [Acked(offset, offset) for offset in range(10)]
     piece = Piece(2, 4, {2: Found(2, 2, True)})
     assert [*wrong_records(expected, piece)] == [(3, Wrong.LOST)]
+
+
+def looked(scene: Scene, seconds: float) -> list[tuple[int, Wrong, int, int, bool]]:
+    """The findings of looks every second."""
+    findings = []
+    for _ in range(int(seconds)):
+        scene.now_s += 1
+        scene.prober.look_again([PLACED])
+        findings += [*scene.prober.confirmed([PLACED])]
+    return [(f.broker, f.wrong, f.first_offset, f.end_offset, f.tier) for f in findings]
+
+
+@pytest.mark.parametrize("refused", [range(4, 5), range(3, 9), range(5, 20), range(20)])
+def test_records_that_the_leader_refuses_for_long(tmp_path: Path, refused: range) -> None:
+    scene = Scene(tmp_path, tiered=True)
+    scene.ack(20)
+    scene.replicas.refused = refused
+    tier = refused.start < 3
+    assert looked(scene, REFUSED_S - 1) == []
+    assert looked(scene, 40) == [(1, Wrong.REFUSED, refused.start, refused.stop, tier)]
+    assert looked(scene, 4 * REFUSED_S) == []  # it was reported, and the others are read
+    assert scene.prober.counts["read again from leader"] + scene.prober.counts["read again from tier"] > 0 or tier
+    scene.ledger.close()
+
+
+def test_an_outage_and_a_leader_that_moves_are_no_finding(scene: Scene) -> None:
+    scene.ack(20)
+    scene.replicas.refused = range(20)
+    assert looked(scene, REFUSED_S - 5) == []
+    scene.replicas.refused = range(0)
+    assert looked(scene, REFUSED_S) == []
+    scene.replicas.refused, scene.replicas.error = range(20), "NOT_LEADER_OR_FOLLOWER"
+    assert looked(scene, 3 * REFUSED_S) == []
