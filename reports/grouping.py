@@ -48,6 +48,14 @@ class Row:
     seen: str
     look: str
 
+    @property
+    def verdict(self) -> str:
+        """The verdict of its scenario. It may be FAIL although this configuration showed what was promised."""
+        cell = self.cell
+        promised = {effect for effect in cell.promised if effect is not Effect.KEPT}
+        exact = cell.exactly is None or worst_of(cell) is Effect.KEPT or cell.seen[worst_of(cell)] == cell.exactly
+        return f"{cell.status}{' for another reason' if {*cell.seen} == promised and exact else ''}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
@@ -146,7 +154,8 @@ def settings_of(configuration: str) -> tuple[str, ...]:
 
 def _head(run: MatrixRun) -> tuple[str, str]:
     only = f" --only {','.join(run.only)}" if run.only else ""
-    command = f"durability contracts --kafka {run.release}{only} --seed {run.seed}"
+    records = "" if run.records is None else f" --records {run.records}"
+    command = f"durability contracts --kafka {run.release}{only} --seed {run.seed}{records}"
     ran = backends_and_duration(run.backends, run.took_s)
     return f"Kafka {run.release}, played on {run.day}{f'{ran},' if ran else ''} by", command
 

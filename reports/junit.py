@@ -22,6 +22,7 @@ from harness.evidence.gate import GateSummary, ScenarioResult
 from harness.model.documents.run import Run
 from harness.model.verdict import Status, Verdict
 from reports.known import scenario_lines
+from reports.notation import kafka_notation
 from reports.summary import FLAKY, began_lines, excused_lines, finding_lines, release_name, try_lines
 from reports.terminal import clean
 
@@ -114,7 +115,7 @@ def story(verdict: Verdict) -> list[str]:
     if len(condemning) > _FINDINGS_MAX:
         lines.append(f"  and {len(condemning) - _FINDINGS_MAX} more findings in verdict.json")
     lines += [clean(text) for text, _ in (*began_lines(verdict), *excused_lines(verdict))]
-    return [*lines, *(f"  doubt: {clean(d.text)}" for d in verdict.doubts)]
+    return [*lines, *(f"  doubt: {clean(kafka_notation(d.text))}" for d in verdict.doubts)]
 
 
 def headline(verdict: Verdict | None, otherwise: str) -> str:
@@ -128,4 +129,6 @@ def headline(verdict: Verdict | None, otherwise: str) -> str:
 
 def doubt_text(verdict: Verdict | None) -> str:
     """The doubts of a verdict on one line."""
-    return clean("; ".join(d.text for d in verdict.doubts)) if verdict and verdict.doubts else "proved too little"
+    if not verdict or not verdict.doubts:
+        return "proved too little"
+    return clean("; ".join(kafka_notation(d.text) for d in verdict.doubts))

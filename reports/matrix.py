@@ -75,6 +75,7 @@ def read_matrix(paths: Sequence[Path]) -> PlayedMatrix:
             backends=one.backends,
             took_s=one.took_s,
             only=tuple(sorted(played)),
+            records=one.records,
         )
         matrix = replace(matrix, cells=kept + one.cells, also=(*matrix.also, run))
     return matrix
@@ -153,7 +154,7 @@ def _with(row: Row) -> str:
 
 
 def _odd(row: Row) -> str:
-    return f"{row.seen} ({row.cell.status})"
+    return f"{row.seen} ({row.verdict})"
 
 
 def _linked(source: str) -> str:

@@ -51,7 +51,7 @@ def _section(group: Group) -> Iterator[Line]:
 def _row(row: Row) -> str:
     settings = ", ".join(row.own) or "no other settings"
     if row.look == "odd":
-        came = f"{row.seen} ({row.cell.status}; promised: {row.promised})"
+        came = f"{row.seen} ({row.verdict}; promised: {row.promised})"
         return f"  NOT AS PROMISED: {row.cell.configuration}: {came}"
     if row.look == "off":
         return f"  {settings}: not played (promised: {row.promised})"

@@ -18,7 +18,9 @@ from harness.model.finding import Finding
 from harness.model.plugin import active
 from harness.model.verdict import Status, Verdict
 from reports.known import terminal_lines
+from reports.notation import kafka_notation
 from reports.review.content import DoubtLine, Incident, doubts, incidents
+from reports.review.same_records import Same, same_records
 from reports.summary import (
     amount_of,
     availability_lines,
@@ -98,6 +100,7 @@ def _sections(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> list[_Se
     """The sections below the headline, the most important first."""
     several = len(summary.results) > 1
     condemning = incidents(verdicts, condemning=True)
+    same = same_records(condemning)
     failed = [
         [(f"  {r.name}: harness error", "bold magenta"), (f"    {r.error}", "")]
         for r in summary.results
@@ -105,7 +108,7 @@ def _sections(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> list[_Se
     ]
     worst_first = sorted(summary.results, key=lambda r: -(r.status or Status.INCONCLUSIVE).severity)
     notes = [
-        [(_short(f"  note{_of(name, several)}: {note}"), "dim")]
+        [(_short(f"  note{_of(name, several)}: {kafka_notation(note)}"), "dim")]
         for name, verdict in verdicts.items()
         if verdict.status is not Status.PASS
         for note in verdict.notes[:_NOTES_SHOWN]
@@ -115,7 +118,10 @@ def _sections(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> list[_Se
     tries = [_tries(one, several) for one in worst_first if try_lines(one)]
     return [
         _Section(
-            "incident", "incidents", [_incident(one, several, n < whole) for n, one in enumerate(condemning)], least=3
+            "incident",
+            "incidents",
+            [_incident(one, several, n < whole, same.get(one.stem, ())) for n, one in enumerate(condemning)],
+            least=3,
         ),
         _Section("error of the harness", "errors of the harness", failed),
         _Section("doubt", "doubts", [[_doubt(one, several)] for one in doubts(verdicts)]),
@@ -138,11 +144,12 @@ def _short(text: str) -> str:
     return text if len(text) <= _TEXT_MAX else f"{text[:_TEXT_MAX]} ..."
 
 
-def _incident(one: Incident, several: bool, whole: bool) -> list[Line]:
+def _incident(one: Incident, several: bool, whole: bool, same: Sequence[Same]) -> list[Line]:
     where = f" of {one.where}" if one.where else ""
     count = f" ({one.findings:,} findings)" if one.findings > 1 else ""
     when = f", {one.when}" if one.when else ""
-    head: Line = (f"  {one.kind}: {one.amount}{where}{when}{_of(one.scenario, several)}{count}", "bold")
+    also = f"; {', '.join(other.short for other in same)}" if same else ""
+    head: Line = (f"  {one.kind}: {one.amount}{where}{when}{_of(one.scenario, several)}{count}{also}", "bold")
     return [head, *((_short(f"    {text}"), "") for text in (*one.details[:1], *one.promises[:1]) if whole)]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 _DOCUMENTATION: Final = "https://kafka.apache.org/documentation/"
@@ -21,6 +21,7 @@ _CHAPTERS: Final = {
 _PRODUCERS: Final = frozenset({"acks", "retries", "max.in.flight.requests.per.connection", "transactional.id"})
 _CONSUMERS: Final = frozenset({"auto.offset.reset"})
 _BROKERS: Final = ("offsets.", "producer.id.", "transactional.id.", "log.", "group.")
+_NAMED: Final = re.compile(r"\b(KIP-\d+|KAFKA[-_]\d+)\b", re.IGNORECASE)
 _PART: Final = re.compile(r"KIP-\d+|Kafka documentation|[^;,]+")
 
 
@@ -40,6 +41,13 @@ def links(source: str) -> Iterator[tuple[str, str | None]]:
             yield words, f"{_DOCUMENTATION}#{_kind(words)}configs_{words}"
         elif words:
             yield words, None
+
+
+def issues_in(texts: Iterable[str]) -> list[tuple[str, str]]:
+    """The improvement proposals and issues that texts name, each once, with their addresses."""
+    named = [found[0].upper().replace("_", "-") for text in texts for found in _NAMED.finditer(text)]
+    each = [pair for name in dict.fromkeys(named) for pair in links(name)]
+    return [(words, address) for words, address in each if address is not None]
 
 
 def _kind(setting: str) -> str:

@@ -24,11 +24,13 @@ from harness.model.finding import (
     Finding,
 )
 from harness.model.verdict import Score, Status, Verdict, overall
+from reports.notation import kafka_notation
 from reports.terminal import Line
 
 FINDINGS_SHOWN: Final = 6
 MISSING_SHOWN: Final = 5
 STALLS_SHOWN: Final = 3
+EPISODES_LEAST: Final = 5  # with fewer, the bound on the chance of loss is above 50 % even without a loss
 FLAKY: Final = "FLAKY"  # the word for a scenario with different verdicts on one release; it softens no verdict
 _SECONDS_MAX: Final = 253_402_300_799  # the end of the year 9999
 _WITH_TOPIC: Final = "the deletion of their topic"
@@ -190,18 +192,32 @@ _PUBLISHED: Final = "Maven Central"  # the source of a release whose version alo
 _LOCAL: Final = ("directory ", "tarball ")
 
 
-def replay_command(summary: GateSummary, verdict: Verdict) -> str:
+def replay_command(summary: GateSummary, verdict: Verdict, other: str = "") -> str:
     """The command that plays a scenario of the catalogue again; empty where it is not known.
 
-    A negative control has no command of its own.
+    A negative control has no command of its own. other: a release in place of the tested one.
     """
     release = verdict.facts.release or summary.release
     seed = summary.seed if summary.seed is not None else verdict.facts.seed
     kafka = _kafka_of(release)
     if verdict.facts.negative_control or verdict.facts.plugins or seed is None or not kafka:
         return ""
+    records = "" if summary.records is None else f" --records {summary.records}"
     backend = f" --backend {summary.backends[0]}" if len(summary.backends) == 1 else ""
-    return f"durability run {shlex.quote(verdict.scenario)} --kafka {shlex.quote(kafka)} --seed {seed}{backend}"
+    played = f"durability run {shlex.quote(verdict.scenario)} --kafka {other or shlex.quote(kafka)}"
+    return f"{played} --seed {seed}{records}{backend}"
+
+
+def replay_with(summary: GateSummary) -> str:
+    """What the command of `replay_command` repeats."""
+    return "with the same release and seed" if replay_lacks(summary) else "with the same release, seed and --records"
+
+
+def replay_lacks(summary: GateSummary) -> str:
+    """What the command of `replay_command` does not repeat, in a sentence; empty where it repeats everything."""
+    if summary.records is not None:
+        return ""
+    return "The evidence does not say --records of this run, so the command plays the default number of records."
 
 
 def _kafka_of(release: NamedRelease) -> str:
@@ -234,7 +250,7 @@ def _of_try(one: Try, result: ScenarioResult) -> str:
 def finding_lines(finding: Finding) -> list[Line]:
     """Says which records have which fate, where and when, and which promise that breaks."""
     head = f"  {finding.kind.value}: {amount_of(finding)}{place_of(finding)}{time_of(finding)}"
-    reasons = [text for text in (finding.detail, finding.contract) if text]
+    reasons = [kafka_notation(text) for text in (finding.detail, finding.contract) if text]
     return [(head, "bold"), *((f"    {text}", "") for text in reasons)]
 
 
@@ -249,8 +265,8 @@ def excused_lines(verdict: Verdict) -> list[Line]:
 
 def reason_of(finding: Finding) -> str:
     """Why a finding does not condemn."""
-    excuse = finding.excused_by
-    return f"permitted: {excuse}" if excuse else f"caused by the client: {finding.explained_by}"
+    excuse, cause = finding.excused_by, finding.explained_by
+    return kafka_notation(f"permitted: {excuse}" if excuse else f"caused by the client: {cause}")
 
 
 def amount_of(finding: Finding) -> str:
@@ -268,14 +284,17 @@ def amount_of(finding: Finding) -> str:
 
 
 def place_of(finding: Finding) -> str:
-    """Such as " of plain-0, offsets 480 to 509"; empty if the finding names no place."""
+    """Such as " of plain-0, offsets 480 to 509"; empty if the finding names no place.
+
+    Records without a known offset are named by their sequence numbers.
+    """
     where = "" if finding.topic is None else f" of {finding.topic}"
     if finding.topic is not None and finding.partition is not None:
         where += f"-{finding.partition}"
     if finding.offset_first is not None:
         where += f", offset{_range(finding.offset_first, finding.offset_last)}"
-    if finding.stream is not None and finding.seq_first is not None:
-        where += f" (stream {finding.stream}, sequence{_range(finding.seq_first, finding.seq_last)})"
+    elif finding.stream is not None and finding.seq_first is not None:
+        where += f", record{_range(finding.seq_first, finding.seq_last)} of stream {finding.stream}"
     return where + (f", seen by {finding.reader}" if finding.reader else "")
 
 
@@ -313,13 +332,36 @@ def score_lines(verdicts: Collection[Verdict]) -> list[Line]:
     promised = sum(v.promised for v in verdicts) - deleted
     kept = sum(v.durable for v in verdicts) - deleted
     unknown = sum(s.unknown for s in scores)
-    known = f"{_share(kept, promised - unknown, 'promised')} durable; raw {_share(durable, acked - unknown, 'acked')}"
+    known = f"{_share(kept, promised - unknown, 'promised records')} are durable"
+    if permitted := acked - deleted - promised:
+        durable_of_all = _share(durable, acked - deleted - unknown, "records")
+        known += f"; with {permitted:,} whose loss the contract permits, {durable_of_all}"
     return [
         (_episodes(scores), "bold"),
-        (f"  descriptive: {_with_unknown(known, promised - unknown, unknown)}", "dim"),
+        (f"  {_with_unknown(known, promised - unknown, unknown)}", "dim"),
         *_operations(scores),
         *_tier([v.facts.read_from_tier for v in verdicts]),
     ]
+
+
+def promised_lines(verdicts: Collection[Verdict]) -> list[str]:
+    """Why fewer records are promised than were acknowledged; no line where all are, or where that is not known."""
+    known = [(v, v.facts.records, v.score) for v in verdicts if v.facts.records is not None and v.score is not None]
+    acked = sum(records.acked for _, records, _ in known)
+    promised = sum(v.promised - v.facts.deleted_records for v, _, _ in known)
+    with_topic = sum(v.facts.deleted_by.get(_WITH_TOPIC, 0) for v, _, _ in known)
+    not_committed = acked - sum(records.promised for _, records, _ in known) - with_topic
+    reasons = (
+        (not_committed, "{} were in transactions that did not commit"),
+        (with_topic, "{} were in topics that were deleted on purpose"),
+        (sum(v.facts.deleted_records for v, _, _ in known), "{} were deleted, as configured or requested"),
+        (sum(score.acked - v.promised for v, _, score in known), "the contract permits the loss of {}"),
+    )
+    named = [text.format(f"{count:,}") for count, text in reasons if count > 0]
+    if not named:
+        return []
+    others = named[0] if len(named) == 1 else f"{', '.join(named[:-1])}, and {named[-1]}"
+    return [f"{acked:,} records were acknowledged, and {promised:,} of them are promised. Of the others, {others}."]
 
 
 def durable_text(verdict: Verdict) -> str:
@@ -347,15 +389,21 @@ def _episodes(scores: Sequence[Score]) -> str:
     )
     parts = []
     if episodes:
-        chance = loss_bound(losses, episodes) * 100
-        bound = f"up to {chance:.{0 if chance >= 10 else 1}f} % chance of loss an episode at 95 %"
-        parts.append(f"{losses} of {episodes} fault episodes lost promised records; {bound}")
+        parts.append(f"{losses} of {episodes} fault episodes lost promised records; {_bound(losses, episodes)}")
     if unknown:
         other = "other " if episodes else ""
         parts.append(f"it is unknown whether {unknown} {other}fault episodes lost promised records")
     if without_fault:
         parts.append(f"{without_fault:,} promised records or operations were lost where no fault had an effect")
     return "; ".join(parts) or "no fault had an effect, so there is no figure about fault episodes"
+
+
+def _bound(losses: int, episodes: int) -> str:
+    """How likely a loss may still be in one fault episode. Few episodes leave nearly every chance open."""
+    if episodes < EPISODES_LEAST:
+        return f"{episodes} episode{' is' if episodes == 1 else 's are'} too few to say how likely a loss is"
+    chance = loss_bound(losses, episodes) * 100
+    return f"with 95 % confidence, at most {chance:.{0 if chance >= 10 else 1}f} % of such episodes lose records"
 
 
 def _operations(scores: Sequence[Score]) -> list[Line]:
@@ -395,8 +443,8 @@ def availability_lines(verdicts: Mapping[str, Verdict]) -> list[Line]:
     worst = sorted(stalls.items(), key=lambda stall: -stall[1].s)[:STALLS_SHOWN]
     if worst:
         named = ", ".join(
-            f"{stall.s:.1f} s {stall.place}"
-            + (f" in {name}" if len(reported) > 1 else "")
+            f"{stall.s:.1f} s in {kafka_notation(stall.place)}"
+            + (f" of {name}" if len(reported) > 1 else "")
             + (f" ({_during(stall)})" if stall.fault else "")
             for name, stall in worst
         )
@@ -415,8 +463,8 @@ def _during(stall: LongestStall) -> str:
 
 
 def _share(part: int, whole: int, what: str) -> str:
-    """Such as "999,950 of 1,000,000 acked records (99.995 %, 4.3 nines)"; 100 % has no number of nines."""
-    counts = f"{part:,} of {whole:,} {what} records"
+    """Such as "999,950 of 1,000,000 records (99.995 %, 4.3 nines)"; 100 % has no number of nines."""
+    counts = f"{part:,} of {whole:,} {what}"
     if whole == 0 or part in (0, whole):
         return counts + (f" ({100 if part else 0} %)" if whole else "")
     missing = (whole - part) / whole

@@ -495,23 +495,32 @@ def contract(ctx: click.Context, /, as_json: bool, **given: Unpack[Given]) -> Ex
 
 @commands.command()
 @click.argument("folder", metavar="DIR", type=PATH)
-def seal(folder: Path) -> Exit:
+@JSON
+def seal(folder: Path, as_json: bool) -> Exit:
     """Write the digests of evidence that was made or edited by hand, and mark it as such."""
     bundle = seal_directory(folder)
+    if as_json:
+        Output().answer({"bundle": str(bundle.path), "sealed_by": "hand"})
+        return Exit.PASS
     click.echo(f"sealed by hand: {bundle.path}; judge it with: durability verify {bundle.path}")
     return Exit.PASS
 
 
 @commands.command()
 @click.argument("run_id", metavar="[RUN]", required=False)
-def clean(run_id: str | None) -> Exit:
+@JSON
+def clean(run_id: str | None, as_json: bool) -> Exit:
     """Remove what crashed and kept runs left: processes and working folders, never evidence.
 
     RUN is the name of one run; without it, all of them.
     """
     from harness.clusters import clean as sweep
 
-    for line in sweep(run_id) or ["nothing was left behind"]:
+    removed = sweep(run_id)
+    if as_json:
+        Output().answer({"removed": removed})
+        return Exit.PASS
+    for line in removed or ["nothing was left behind"]:
         click.echo(line)
     return Exit.PASS
 

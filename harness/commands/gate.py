@@ -147,6 +147,7 @@ def _summary(choice: Choice, selection: Selection, named: NamedRelease, options:
         results=(),
         release=named,
         seed=options.seed,
+        records=options.records,
         part=choice.part,
         left_out=choice.left_out,
         not_run=selection.not_run,

@@ -137,6 +137,7 @@ class Cell:
 def played_now(result: GateResult, cells: Sequence[Cell]) -> PlayedMatrix:
     """The matrix of a run that has just ended."""
     summary = result.summary
+    asked = tuple(dict.fromkeys(cell.scenario for cell in cells))
     return PlayedMatrix(
         format_version=MATRIX_VERSION,
         release=str(summary.release.version),
@@ -144,6 +145,8 @@ def played_now(result: GateResult, cells: Sequence[Cell]) -> PlayedMatrix:
         seed=summary.seed,
         backends=summary.backends,
         took_s=summary.took_s,
+        only=() if set(asked) >= set(matrix_scenarios()) else asked,
+        records=summary.records,
         cells=tuple(cell.document for cell in cells),
     )
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from harness.commands.options import OUT_DEFAULT
+from harness.commands.output import JSON, Output
 from harness.evidence.layout import PAGE, REPORT
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
@@ -18,11 +19,16 @@ from harness.model.exits import Exit
 
 @click.command("open")
 @click.argument("out", metavar="[BUNDLE|OUT]", type=click.Path(path_type=Path), required=False)
-def open_(out: Path | None) -> Exit:
+@JSON
+def open_(out: Path | None, as_json: bool) -> Exit:
     """Open the review page of a run in a browser, and print its path. Without OUT: the last one in durability-out."""
     page = page_in(out)
-    click.echo(str(page))
-    if not open_page(page):
+    if not as_json:
+        click.echo(str(page))
+    opened = open_page(page)
+    if as_json:
+        Output().answer({"page": str(page), "opened": opened})
+    if not opened:
         click.echo("no browser could be opened here: open this file in one", err=True)
     return Exit.PASS
 

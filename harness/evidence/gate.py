@@ -136,13 +136,17 @@ class KnownApplied(Record, frozen=True, kw_only=True):
 class GateSummary(Record, frozen=True, kw_only=True):
     """Which scenarios a gate requires, and the results of those that ran."""
 
-    if_said: ClassVar[Collection[str]] = ("known",)
+    if_said: ClassVar[Collection[str]] = ("known", "records")
     required: Annotated[tuple[str, ...], meaning("the scenarios of a whole gate, in order")]
     results: Annotated[tuple[ScenarioResult, ...], meaning("results of the scenarios that ran")] = field(
         name="scenarios"
     )
     release: Annotated[NamedRelease, meaning("the tested release")]
     seed: Annotated[int | None, meaning("from which all random choices follow")] = None
+    records: Annotated[
+        int | None,
+        meaning("--records: the total of a whole gate, of which each scenario got its part by weight; null = unknown"),
+    ] = None
     part: Annotated[
         bool,
         meaning(

@@ -50,7 +50,7 @@ class MatrixCell(Record, frozen=True, kw_only=True):
 class MatrixRun(Record, frozen=True, kw_only=True):
     """The run that played cells of a matrix, and how to repeat it."""
 
-    if_said: ClassVar[Collection[str]] = ("only",)
+    if_said: ClassVar[Collection[str]] = ("only", "records")
 
     release: Annotated[str, meaning("version of the tested release")]
     day: Annotated[str, meaning("the day on which it ended")]
@@ -58,12 +58,13 @@ class MatrixRun(Record, frozen=True, kw_only=True):
     backends: Annotated[tuple[str, ...], meaning("on which it ran")] = ()
     took_s: Annotated[int | float | None, meaning("how long it took")] = None
     only: Annotated[tuple[str, ...], meaning("the scenarios that it was asked for; empty = all")] = ()
+    records: Annotated[int | None, meaning("--records, as in gate.json; null = unknown")] = None
 
 
 class PlayedMatrix(MatrixRun, frozen=True, kw_only=True):
     """The whole document."""
 
-    if_said: ClassVar[Collection[str]] = ("only", "also")
+    if_said: ClassVar[Collection[str]] = ("only", "records", "also")
 
     format_version: Annotated[int, meaning("the version of this document")]
     cells: Annotated[tuple[MatrixCell, ...], meaning("configurations at events")]

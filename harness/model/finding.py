@@ -38,7 +38,7 @@ class Kind(FindingKind, Described):
 
     LOST = (
         "lost",
-        "An acknowledged record is missing: the read after healing passed its offset without returning it.",
+        "An acknowledged record is missing: a read after healing that must return it passed its offset without it.",
         {"ledger", "reads.json"},
     )
     VANISHED = (

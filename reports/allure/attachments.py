@@ -15,6 +15,7 @@ from harness.evidence.verdicts import FINDINGS, VERDICT
 from harness.model.errors import BadEvidence
 from harness.model.verdict import Status, Verdict
 from reports.junit import story
+from reports.notation import kafka_notation
 from reports.review.picture import svg_of
 from reports.review.timeline import Marked, timeline_of
 from reports.summary import durable_text
@@ -60,7 +61,9 @@ def attached(bundle: Path, verdict: Verdict, marks: Sequence[Marked]) -> Iterato
 
 def _summary(bundle: Path, verdict: Verdict) -> str:
     head = f"{verdict.scenario}: {verdict.status.name}, {durable_text(verdict)}"
-    notes = [f"  note: {note}" for note in verdict.notes] + [f"  not covered: {what}" for what in verdict.not_covered]
+    notes = [f"  note: {kafka_notation(note)}" for note in verdict.notes] + [
+        f"  not covered: {what}" for what in verdict.not_covered
+    ]
     return "\n".join([clean(head), *story(verdict), *map(clean, [*notes, f"evidence: {bundle}"])])
 
 

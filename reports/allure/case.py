@@ -5,7 +5,6 @@ Nothing here knows Allure's library: `results` turns cases into files, with pyte
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import md5
@@ -27,11 +26,12 @@ from harness.model.verdict import Status, Verdict
 from reports.allure.attachments import Attached, attached
 from reports.allure.description import description
 from reports.allure.steps import Ran, steps_with
+from reports.incidents.moments import marks_of
 from reports.junit import doubt_text, headline, story
-from reports.review.content import anchor_of, incidents, marks_of, sections
+from reports.review.content import anchor_of, incidents, sections
 from reports.review.coverage import NO_FAULT
 from reports.review.loaded import Loaded
-from reports.sources import links as source_links
+from reports.sources import issues_in
 from reports.summary import release_name
 from reports.terminal import clean
 
@@ -44,7 +44,6 @@ NO_VERDICT: Final = "NO VERDICT"
 PERMITTED: Final = "PASS, permitted"
 NOT_RUN: Final = "NOT RUN"
 _STATUS: Final = {Status.PASS: PASSED, Status.FAIL: FAILED, Status.INCONCLUSIVE: BROKEN}
-_SOURCE: Final = re.compile(r"\b(KIP-\d+|KAFKA[-_]\d+)\b", re.IGNORECASE)
 _TEXT_MAX: Final = 4_000
 _MS: Final = 1_000_000  # nanoseconds of a millisecond
 
@@ -167,7 +166,7 @@ def _judged(loaded: Loaded, alone: Loaded, verdict: Verdict, folder: Path) -> Ca
         labels=tuple(_labels(loaded, verdict, said, section.promise, steps)),
         links=(*_page_link(loaded, verdict.scenario), *_sources(texts)),
         steps=steps,
-        attachments=tuple(attached(folder, verdict, marks_of(condemning))),
+        attachments=tuple(attached(folder, verdict, marks_of(condemning, folder, verdict))),
     )
 
 
@@ -259,11 +258,8 @@ def _page_link(loaded: Loaded, scenario: str) -> Iterator[tuple[str, str, str]]:
 
 def _sources(texts: Iterable[str]) -> Iterator[tuple[str, str, str]]:
     """The improvement proposals and issues that texts name, each once."""
-    named = [found[0].upper().replace("_", "-") for text in texts for found in _SOURCE.finditer(text)]
-    for name in dict.fromkeys(named):
-        for words, address in source_links(name):
-            if address is not None:
-                yield "issue" if words.startswith("KAFKA-") else "link", words, address
+    for words, address in issues_in(texts):
+        yield "issue" if words.startswith("KAFKA-") else "link", words, address
 
 
 def _texts(content: object) -> Iterator[str]:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from harness.model.documents.steps import Step
+from harness.model.documents.steps import Effect, Step
 from harness.model.verdict import Verdict
+from reports.notation import kafka_notation
 from reports.summary import finding_lines
 from reports.terminal import clean
 
@@ -44,7 +45,7 @@ def steps_with(played: Sequence[Step], verdict: Verdict) -> tuple[Ran, ...]:
             message="",
             start_ms=None,
             stop_ms=None,
-            parameters=(("effect", clean((step.effect.because if step.effect else None) or "none")),),
+            parameters=(("effect", _effect(step.effect) or "none"),),
         )
         for step in verdict.facts.steps
     )
@@ -76,7 +77,7 @@ def _outcome(step: Step, verdict: Verdict) -> tuple[str, str]:
     if step.error:
         return "broken", clean(step.error)
     if step.effect is not None and step.effect.held is False:
-        return "broken", clean(f"no effect: {step.effect.because or 'no reason is known'}")
+        return "broken", clean(f"no effect: {_effect(step.effect) or 'no reason is known'}")
     return "passed", ""
 
 
@@ -85,10 +86,13 @@ def _parameters(step: Step) -> list[tuple[str, str]]:
     healed = ""
     if step.healed_ns is not None and step.started_ns is not None:
         healed = f"{(step.healed_ns - step.started_ns) / 1e9:.2f} s after its start"
-    effect = (step.effect.because if step.effect else None) or ""
     return [
         ("arguments", json.dumps(step.args, ensure_ascii=False) if step.args else ""),
         ("resolved", json.dumps(step.resolved, ensure_ascii=False) if step.resolved else ""),
-        ("effect", effect),
+        ("effect", _effect(step.effect)),
         ("healed", healed),
     ]
+
+
+def _effect(effect: Effect | None) -> str:
+    return clean(kafka_notation((effect.because if effect else None) or ""))

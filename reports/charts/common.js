@@ -91,15 +91,17 @@ const charts = (() => {
     return last === null || last === undefined ? lengthOf(data) : Math.max(last, fault.started_s + data.width_s / 4);
   }
 
-  // A band from value(1) to value(2) on row value(0), with a label where it fits.
-  function band(rowHeight, colour, label) {
+  // A band from value(1) to value(2) on row value(0), with a label where it fits. parts: makes what lies on the band,
+  // under the label; where there is room, the label is right of `covered`, at which the first part ends.
+  function band(rowHeight, colour, label, parts = () => ({ made: [], covered: 0 })) {
     return (params, api) => {
       const from = api.coord([api.value(1), api.value(0)]);
       const to = api.coord([api.value(2), api.value(0)]);
       const area = params.coordSys;
       const x = Math.max(from[0], area.x);
       const width = Math.min(to[0], area.x + area.width) - x;
-      if (width < 0) return null;
+      const { made, covered } = parts(params, api);
+      if (width < 0) return made.length ? { type: "group", children: made } : null;
       const text = label(params.dataIndex);
       const children = [
         {
@@ -108,11 +110,14 @@ const charts = (() => {
           style: { fill: colour(params.dataIndex) },
         },
       ];
-      if (width > text.length * 6 + 6) {
+      children.push(...made);
+      const wide = text.length * 6 + 6;
+      if (width > wide) {
+        const begin = x + width - covered > wide ? Math.max(x, covered) + 4 : x + 4;
         children.push({
           type: "text",
           style: {
-            x: x + 4,
+            x: begin,
             y: from[1],
             text,
             fill: "#fff",
@@ -165,7 +170,11 @@ const charts = (() => {
       return end > x ? [{ type: "rect", shape, style: { fill } }] : [];
     };
     const made = [];
-    if (fault.ended_s !== null) made.push(...part(fault.started_s, fault.ended_s, 4, INJECTED));
+    let covered = 0; // the label of the fault is right of its injection
+    if (fault.ended_s !== null) {
+      made.push(...part(fault.started_s, fault.ended_s, FAULT_ROW - 6, INJECTED));
+      covered = inside(at(fault.ended_s)[0]);
+    }
     if (fault.recovered_s !== null) made.push(...part(fault.healed_s, fault.recovered_s, 6, RECOVERY));
     if (fault.changed_s !== null) {
       const [x, y] = at(fault.changed_s);
@@ -173,7 +182,7 @@ const charts = (() => {
       if (x >= area.x && x <= area.x + area.width)
         made.push({ type: "line", shape, style: { stroke: style("--ink"), lineWidth: 1.5 } });
     }
-    return made;
+    return { made, covered };
   }
 
   function faultSeries(option, index, data) {
@@ -189,13 +198,12 @@ const charts = (() => {
       renderItem: (params, api) => {
         const fault = data.faults[params.dataIndex];
         const colour = fault.effect === false ? "#8a8a8a" : "#c03a3a";
-        const made = band(
+        return band(
           FAULT_ROW,
           () => colour,
           () => fault.do,
+          () => faultParts(fault, params, api),
         )(params, api);
-        const more = faultParts(fault, params, api);
-        return made ? { type: "group", children: [made, ...more] } : { type: "group", children: more };
       },
       tooltip: {
         formatter: (p) => {

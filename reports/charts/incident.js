@@ -7,6 +7,7 @@
   const SLIDER = 62; // height of the slider below the rows
   const LEADER_ROW = 22;
   const OFFSET_ROW = 22;
+  const MOMENTS = ["#2f9e5f", "#8c6bb1", "#d55e00", "#56b4e9"]; // of the lines at moments of the records
   const DASHES = ["solid", "dashed", "dotted", [10, 3, 2, 3], [2, 6], [12, 6]];
 
   const inks = () => ({ ink: style("--ink"), dim: style("--dim"), line: style("--line"), paper: style("--paper") });
@@ -192,10 +193,11 @@
       shown.push(stretches(epoch === null ? "acknowledged" : `acknowledged in epoch ${epoch}`, index, own, colour, 0.9));
     }
     if (data.found.length) shown.push(stretches(data.kind, index, data.found, () => style("--fail"), 1));
+    shown.push(...momentSeries(data, index));
     if (of) {
       Object.entries(of.ends).forEach(([broker, points], i) => {
         const dash = { lineStyle: { width: 1.5, type: DASHES[i % DASHES.length] } };
-        shown.push(line(`log end of ${broker}`, index, points, ink.ink, { ...dash, ...step }));
+        shown.push(line(`log end of broker ${broker}`, index, points, ink.ink, { ...dash, ...step }));
       });
       const thin = (type) => ({ lineStyle: { width: 1, type }, ...step });
       shown.push(line("high watermark", index, of.high_watermark, ink.dim, thin("solid")));
@@ -204,6 +206,23 @@
     }
     option.series.push(...shown);
     return shown.slice(1).map((s) => s.name);
+  }
+
+  // Vertical lines at the acknowledgement of the records and at the ends of their transactions, one entry of the legend
+  // for each text.
+  function momentSeries(data, index) {
+    return [...new Set(data.moments.map((m) => m.text))].map((text, i) => {
+      const colour = MOMENTS[i % MOMENTS.length];
+      const made = line(text, index, [], colour, { lineStyle: { width: 2.5, type: i ? "dashed" : "solid" } });
+      made.markLine = {
+        silent: true,
+        symbol: "none",
+        lineStyle: { color: colour, width: 2.5, type: i ? "dashed" : "solid" },
+        label: { show: false },
+        data: data.moments.filter((m) => m.text === text).map((m) => ({ xAxis: m.from_s })),
+      };
+      return made;
+    });
   }
 
   function valueAt(points, at) {
@@ -223,7 +242,7 @@
     if (data.positions) {
       const of = data.positions;
       const rows = [
-        ...Object.entries(of.ends).map(([broker, points]) => [`log end of ${broker}`, points]),
+        ...Object.entries(of.ends).map(([broker, points]) => [`log end of broker ${broker}`, points]),
         ["high watermark", of.high_watermark],
         ["log start", of.log_start],
         ["tier frontier", of.tiered],
@@ -231,6 +250,9 @@
       const known = rows.map(([name, points]) => [name, valueAt(points, at)]).filter(([, value]) => value !== null);
       texts.push(...known.map(([name, value]) => `${name}: ${value}`));
     }
+    data.moments
+      .filter((m) => Math.abs(m.from_s - at) <= data.width_s)
+      .forEach((m) => texts.push(`${m.text} at ${seconds(m.from_s)}`));
     for (const [name, own] of [
       ["acknowledged", data.acked],
       [data.kind, data.found],
@@ -292,7 +314,7 @@
     const colours = coloursOf(data);
     const of = data.by_offset[chosen];
     const parts = of.rows.flatMap((row, at) => row.parts.map((part) => ({ ...part, at, row })));
-    const left = width < NARROW ? 96 : 216;
+    const left = width < NARROW ? 96 : 262;
     const height = of.rows.length * OFFSET_ROW + 26 + 76;
     const option = {
       animation: false,
@@ -408,7 +430,8 @@
     made.redraw(false);
     // An incident often shows at the elections after it.
     const later = data.span ? data.leaders.filter((s) => s.from_s >= data.span.to_s && s.from_s < data.span.to_s + 30) : [];
-    const until = data.span && Math.max(data.span.to_s, ...later.map((s) => s.from_s));
+    const ends = data.moments.map((m) => m.to_s).filter((at) => data.span && at < data.span.to_s + 120);
+    const until = data.span && Math.max(data.span.to_s, ...later.map((s) => s.from_s), ...ends);
     if (data.span) around([data.span.from_s, until], offsetsAround(data));
     made.chart().getZr().on("mousemove", (event) => {
       at = made.chart().convertFromPixel({ xAxisIndex: 0 }, event.offsetX);

@@ -38,7 +38,13 @@
     const add = (name, height, title) => rows.push({ name, height, title });
     if (data.faults.length) add("faults", data.faults.length * FAULT_ROW, "Faults: injection, effect, healing, recovery");
     if (data.incidents.length)
-      add("incidents", data.incidents.length * FAULT_ROW, "Incidents, by when their records were sent");
+      add(
+        "incidents",
+        data.incidents.length * FAULT_ROW,
+        narrow
+          ? "Incidents: sent, acknowledged, transaction ended"
+          : "Incidents: red bar when their records were sent, green line acknowledged, purple line transaction ended",
+      );
     if (data.rates) {
       add("rates", 120, narrow ? "Records a second" : "Records a second (a gap: none)");
       add("latency", 110, "Ack latency, ms");
@@ -218,9 +224,12 @@
       renderItem: (params, api) => {
         const [x, y] = api.coord([marks[params.dataIndex].from_s, params.dataIndex]);
         const [end] = api.coord([marks[params.dataIndex].to_s, params.dataIndex]);
-        const { text } = marks[params.dataIndex];
+        const { text, moments } = marks[params.dataIndex];
         const area = params.coordSys;
-        const [wide, after] = [text.length * 6.3, Math.max(x + 3, end) + 5];
+        const lines = moments
+          .map(([what, at]) => [what, api.coord([at, params.dataIndex])[0]])
+          .filter(([, at]) => at >= area.x && at <= area.x + area.width);
+        const [wide, after] = [text.length * 6.3, Math.max(x + 3, end, ...lines.map(([, at]) => at)) + 5];
         const place =
           after + wide < area.x + area.width
             ? { x: after, align: "left", fill: style("--ink") }
@@ -235,6 +244,11 @@
               shape: { x, y: y - FAULT_ROW / 2 + 2, width: Math.max(3, end - x), height: FAULT_ROW - 4 },
               style: { fill: style("--fail") },
             },
+            ...lines.map(([what, at]) => ({
+              type: "line",
+              shape: { x1: at, y1: y - FAULT_ROW / 2 + 1, x2: at, y2: y + FAULT_ROW / 2 - 1 },
+              style: { stroke: what === "acknowledged" ? "#009e73" : "#8c6bb1", lineWidth: 2.5 },
+            })),
             { type: "text", style: { ...place, y, text, fontSize: 11, verticalAlign: "middle" } },
           ],
         };
@@ -245,6 +259,7 @@
             marks[p.dataIndex].text,
             `${seconds(marks[p.dataIndex].from_s)} to ${seconds(marks[p.dataIndex].to_s)}`,
             `from ${clock(data, marks[p.dataIndex].from_s)} UTC`,
+            ...marks[p.dataIndex].moments.slice(0, 6).map(([what, at]) => `${what} at ${seconds(at)}`),
           ]),
       },
     });
@@ -255,7 +270,7 @@
     const step = { rest: { step: "end", connectNulls: false } };
     const shown = [];
     for (const [broker, points] of Object.entries(of.ends)) {
-      shown.push(line(`log end of ${broker}`, index, points, colours.get(Number(broker)), step));
+      shown.push(line(`log end of broker ${broker}`, index, points, colours.get(Number(broker)), step));
     }
     shown.push(
       line("high watermark", index, of.high_watermark, ink.ink, { lineStyle: { width: 1.5, type: "dashed" }, ...step }),
@@ -322,7 +337,7 @@
         ["high watermark", of.high_watermark],
         ["log start", of.log_start],
         ["tier frontier", of.tiered],
-        ...Object.entries(of.ends).map(([broker, points]) => [`log end of ${broker}`, points]),
+        ...Object.entries(of.ends).map(([broker, points]) => [`log end of broker ${broker}`, points]),
       ];
       const known = rows.map(([name, points]) => [name, valueAt(points, at)]).filter(([, value]) => value !== null);
       if (known.length)

@@ -59,12 +59,18 @@ class LogLine:
     more: the lines after it, such as a stack trace.
     """
 
+    at_ns: int
     at: str
     node: str
     level: str
     text: str
     telling: bool
     more: tuple[str, ...]
+
+    @property
+    def loud(self) -> bool:
+        """Whether it is a warning or an error."""
+        return self.level in _LOUD
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,6 +139,7 @@ class _Chosen:
         chosen = sorted(((weight, entry) for weight, _, entry in self._heap), key=lambda pair: pair[1].at_ns)
         return tuple(
             LogLine(
+                at_ns=entry.at_ns,
                 at=clock(entry.at_ns),
                 node=entry.node,
                 level=entry.level,

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Final
 
 from harness.evidence.documents import is_there, read_json
+from harness.evidence.figures import run_of
 from harness.evidence.history import history_in
 from harness.evidence.parsing import parse
 from harness.model.documents.cluster import ClusterReports
+from harness.model.documents.contract import Contract
 from harness.model.documents.steps import Step, Steps
 from harness.model.history.history import History
 from reports.review.bands import Place
@@ -26,8 +28,8 @@ _NO_STEPS: Final[Steps] = ()
 class Evidence:
     """Parts of one bundle.
 
-    buckets: None = neither the ledger nor the steps say a time. history, cluster: None = there is none that can be
-    read. missing: the parts that it lacks, a sentence each.
+    buckets: None = neither the ledger nor the steps say a time. history, cluster, contract: None = there is none
+    that can be read. missing: the parts that it lacks, a sentence each.
     """
 
     bundle: Path
@@ -35,6 +37,7 @@ class Evidence:
     buckets: Buckets | None
     history: History | None
     cluster: ClusterReports | None
+    contract: Contract | None
     missing: tuple[str, ...]
 
     @property
@@ -70,8 +73,15 @@ def evidence_of(bundle: Path) -> Evidence:
     cluster = tried(lambda: _cluster_in(bundle), None, missing)
     if cluster is None:
         missing.append("There is no cluster.json, so the logs at the end of the run are not shown.")
+    run = run_of(bundle)
     return Evidence(
-        bundle=bundle, steps=steps, buckets=buckets, history=history, cluster=cluster, missing=tuple(missing)
+        bundle=bundle,
+        steps=steps,
+        buckets=buckets,
+        history=history,
+        cluster=cluster,
+        contract=None if run is None else run.contract,
+        missing=tuple(missing),
     )
 
 

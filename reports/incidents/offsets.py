@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -23,6 +24,7 @@ from reports.review.rates import Buckets, Numbers, parts_of
 CELLS: Final = 1000  # of the picture by offset, which is about as many points wide
 READERS_MAX: Final = 12  # rows of that picture
 LIVE: Final = "live readers"
+_READER: Final = ("reader", "kind", "isolation")
 _NEVER: Final = -1
 _MARGIN: Final = 0.25  # of the offsets of the incident, on both sides of them
 _MARGIN_LEAST: Final = 20
@@ -229,21 +231,27 @@ def acked_in(bundle: Path, place: Place) -> Iterator[tuple[Numbers, Numbers]]:
 def observed_in(bundle: Path, place: Place) -> Iterator[tuple[str, str, Numbers]]:
     """Offsets that readers received from a partition: the name of the row, its look, and some offsets."""
     for file in parts_of(bundle, "observations"):
-        for batch in rows(file, _at(place), ["reader", "kind", "replica", "offset"]):
-            for (reader, kind), chosen in _by_reader(batch):
+        for batch in rows(file, _at(place), [*_READER, "offset"]):
+            for (reader, kind, isolation), chosen in _by_reader(batch):
                 offsets = numbers(chosen["offset"])
+                level = f"{isolation}, " if isolation else ""
                 if kind == "live":
-                    yield LIVE, "live", offsets
+                    yield f"{level}{LIVE}", "live", offsets
                 elif kind in ("drain", "replica"):
-                    yield f"{reader}, after healing", "read", offsets
+                    yield f"{level}{_who(reader, isolation)}, after healing", "read", offsets
 
 
-def _by_reader(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str], pa.RecordBatch]]:
+def _who(reader: str, isolation: str) -> str:
+    """The name of a reader without its isolation level: "leader" of "leader-committed"."""
+    return reader.removesuffix(f"-{isolation.removeprefix('read_')}")
+
+
+def _by_reader(batch: pa.RecordBatch) -> Iterator[tuple[tuple[str, str, str], pa.RecordBatch]]:
     """A part of the table has one reader, as a rule."""
-    different = pa.Table.from_batches([batch]).group_by(["reader", "kind"]).aggregate([]).to_pylist()
+    different = pa.Table.from_batches([batch]).group_by([*_READER]).aggregate([]).to_pylist()
     for one in different:
-        wanted = pc.and_(pc.equal(batch["reader"], one["reader"]), pc.equal(batch["kind"], one["kind"]))
-        yield (one["reader"], one["kind"]), batch if len(different) == 1 else batch.filter(wanted)
+        wanted = reduce(pc.and_, (pc.equal(batch[name], one[name]) for name in _READER))
+        yield (one["reader"], one["kind"], one["isolation"]), batch if len(different) == 1 else batch.filter(wanted)
 
 
 def span_of_offsets(arrays: Iterable[Numbers]) -> tuple[int, int] | None:

@@ -37,7 +37,7 @@ from reports.summary import clock
 
 WHOLE: Final = ""  # the key of the scale of the whole log
 _OFFSET_LIMIT: Final = 1 << 62  # damaged evidence may name any number
-_ELECTED: Final[Mapping[ElectedFrom, str]] = {
+ELECTED: Final[Mapping[ElectedFrom, str]] = {
     ElectedFrom.ISR: "the ISR",
     ElectedFrom.ELR: "the ELR",
     ElectedFrom.LAST_KNOWN: "the last known ELR",
@@ -204,7 +204,7 @@ def _lines(
             epoch=epoch,
             leader="none" if state.leader == NO_LEADER else f"broker {state.leader}",
             isr=", ".join(map(str, state.isr)) or "empty",
-            elected_from="" if election is None else _ELECTED[election.elected_from],
+            elected_from="" if election is None else ELECTED[election.elected_from],
             unclean=election is not None and election.unclean,
             ends=", ".join(f"{broker}: {end}" for broker, end in sorted(ends.items())),
         )

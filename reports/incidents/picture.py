@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import gzip
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from harness.evidence.verdicts import FINDINGS
 from harness.model.verdict import Verdict
 from reports.incidents.evidence import Evidence
+from reports.incidents.moments import RecordTimes
 from reports.incidents.offsets import Row, Stretch, Stretches, Track, numbers
 from reports.incidents.partition import WHOLE, Partition, log_row, offsets_of
 from reports.incidents.records import wanted_of
@@ -42,8 +43,9 @@ class ByOffset:
 class Picture:
     """The data of the pictures. start, start_ms, width_s, buckets: as in a timeline; buckets 0 = no time is known.
 
-    span: the first and the last time of the incident. acked, found: acknowledged records, and those of the incident.
-    offsets: its lowest and its highest one.
+    span: the first and the last time of the incident. moments: the first acknowledgement of its records, and the ends
+    of their transactions; the same text is one entry of the legend. acked, found: acknowledged records, and those of
+    the incident. offsets: its lowest and its highest one.
     """
 
     start: str
@@ -54,6 +56,7 @@ class Picture:
     partition: str
     kind: str
     span: Mark | None
+    moments: Sequence[Mark]
     leaders: Sequence[Leadership]
     positions: Positions | None
     acked: Sequence[Stretch]
@@ -63,7 +66,12 @@ class Picture:
 
 
 def picture_of(
-    incident: Incident, verdict: Verdict, evidence: Evidence, partition: Partition | None, missing: list[str]
+    incident: Incident,
+    verdict: Verdict,
+    evidence: Evidence,
+    partition: Partition | None,
+    times: RecordTimes,
+    missing: list[str],
 ) -> Picture:
     """The data of an incident. partition: None if its findings name none. What cannot be read goes into `missing`."""
     buckets = evidence.buckets
@@ -80,6 +88,7 @@ def picture_of(
         partition="" if partition is None else short(f"{partition.place[0]}-{partition.place[2]}"),
         kind=short(incident.kind),
         span=None if buckets is None else _span(incident, buckets),
+        moments=() if buckets is None else tuple(_moments(times, buckets)),
         leaders=() if partition is None else partition.leaders,
         positions=None if partition is None else partition.positions,
         acked=() if partition is None else partition.acked,
@@ -100,6 +109,12 @@ def _span(incident: Incident, buckets: Buckets) -> Mark | None:
     first_ns, last_ns = incident.span_ns
     text = short(f"{incident.kind}: {incident.amount}")
     return Mark(text=text, from_s=seconds(first_ns, buckets), to_s=seconds(last_ns, buckets))
+
+
+def _moments(times: RecordTimes, buckets: Buckets) -> Iterator[Mark]:
+    for text, at_ns in times.named:
+        at_s = seconds(at_ns, buckets)
+        yield Mark(text=text, from_s=at_s, to_s=at_s)
 
 
 def _found(

@@ -31,32 +31,37 @@ CSV: Final = ".csv"
 CSV_PACKED: Final = ".csv.gz"
 PARQUET: Final = ".parquet"
 _CELL_MAX: Final = 200
-_SHOWN: Final = (
-    "offset",
-    "stream",
-    "seq",
-    "outcome",
-    "called_ns",
-    "returned_ns",
-    "producer",
-    "txn_id",
-    "reader",
-    "reason",
-    "other",
-)
+# The columns that a page shows, in their order, with what each says.
+_SHOWN: Final[Mapping[str, str]] = {
+    "topic": "name of the topic",
+    "partition": "number of the partition",
+    "offset": "place of the record in the log of the partition",
+    "stream": "number of the stream: the records that one producer sent to one partition",
+    "seq": "number of the record in its stream, from 0",
+    "outcome": "what the producer was told: acked (acknowledged), refused, or unknown",
+    "called_ns": "when the producer called send",
+    "returned_ns": "when the producer got the answer",
+    "producer": "name of the producer in the scenario",
+    "txn_id": "number of the transaction in this run",
+    "reader": "the reader, replica or application that shows it",
+    "reason": "the word of the check for what was observed",
+    "other": "the second number of what was observed, such as the offset of the first copy of a duplicate",
+}
 _HEADS: Final[Mapping[str, str]] = {"called_ns": "sent, UTC", "returned_ns": "answered, UTC", "txn_id": "transaction"}
+_OF_PLACE: Final = ("topic", "partition")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Records:
     """The rows of findings.parquet about one incident.
 
-    count: of all rows. heads, first: the columns that say something, and the first rows. files: names beside the page;
-    () = there are no rows. missing: why there are none, if that is known.
+    count: of all rows. heads, first: the columns that say something, and the first rows. legend: what each of these
+    columns says. files: names beside the page; () = there are no rows. missing: why there are none, if that is known.
     """
 
     count: int = 0
     heads: tuple[str, ...] = ()
+    legend: tuple[tuple[str, str], ...] = ()
     first: tuple[tuple[str, ...], ...] = ()
     files: tuple[str, ...] = ()
     missing: tuple[str, ...] = ()
@@ -81,15 +86,20 @@ def records_of(incident: Incident, verdict: Verdict, bundle: Path, folder: Path)
         first = _written(rows(file, wanted), schema, [folder / name for name in names], packed=packed)
     except BadEvidence as damage:
         return Records(missing=(f"{damage}.",))
-    places = () if all(one.topic is not None for one in incident.members) else ("topic", "partition")
+    one_place = all(one.topic is not None for one in incident.members)
     heads = [
         name
-        for name in (*places, *_SHOWN)
-        if name in schema.names and any(row.get(name) not in (None, "") for row in first)
+        for name in _SHOWN
+        if not (one_place and name in _OF_PLACE)
+        and name in schema.names
+        and any(row.get(name) not in (None, "") for row in first)
     ]
+    if "txn_id" in heads and all(row.get("other") == row.get("txn_id") for row in first):
+        heads = [name for name in heads if name != "other"]  # it says the same
     return Records(
         count=count,
         heads=tuple(_HEADS.get(name, name) for name in heads),
+        legend=tuple((_HEADS.get(name, name), _SHOWN[name]) for name in heads),
         first=tuple(tuple(_text(name, row.get(name)) for name in heads) for row in first),
         files=names,
     )

@@ -16,6 +16,7 @@ from harness.evidence.parts import opened
 from harness.model.documents.steps import Step
 from harness.model.history.changes import PartitionChange
 from harness.model.history.history import History
+from reports.notation import kafka_notation
 from reports.review.rates import Buckets, parts_of
 from reports.terminal import clean
 
@@ -24,6 +25,7 @@ Point = tuple[float, int | None]  # seconds since the start, value; None = nothi
 
 _PLACE: Final = ("topic", "topic_id", "partition")
 ROWS_MAX: Final = 40  # of faults, and of partitions: a higher chart does not fit on a screen
+ACKNOWLEDGED: Final = "acknowledged"  # the text of a moment; any other one is the end of a transaction
 _TEXT_MAX: Final = 300
 _COLUMNS: Final = (
     "broker",
@@ -61,11 +63,15 @@ class Fault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
-    """An incident that condemns, by the times of its records. text: such as "lost: 30 records, plain-0"."""
+    """An incident that condemns, by the times of its records. text: such as "lost: 30 records, plain-0".
+
+    moments: when its records were acknowledged, and when their transactions ended, each with its text.
+    """
 
     text: str
     from_s: float
     to_s: float
+    moments: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +135,7 @@ def faults_of(steps: Sequence[Step], buckets: Buckets, history: History | None) 
             ended_s=None if step.ended_ns is None else seconds(step.ended_ns, buckets),
             healed_s=None if step.healed_ns is None else seconds(step.healed_ns, buckets),
             effect=None if step.effect is None else step.effect.held,
-            because=short((step.effect.because if step.effect else None) or ""),
+            because=short(kafka_notation((step.effect.because if step.effect else None) or "")),
             changed_s=_changed_s(step, changes, buckets),
             recovered_s=_recovered_s(step, history, buckets),
         )

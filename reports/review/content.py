@@ -20,10 +20,20 @@ from harness.model.doubt_names import DoubtOrigin
 from harness.model.errors import BadEvidence
 from harness.model.finding import Finding, FindingKind, Kind
 from harness.model.verdict import Status, Verdict
-from reports.review.bands import short
+from reports.notation import kafka_notation
 from reports.review.loaded import Loaded
-from reports.review.timeline import Marked, steps_of
-from reports.summary import amount_of, began_lines, covered_by_none, durable_text, place_of, time_of, try_lines
+from reports.review.timeline import steps_of
+from reports.summary import (
+    amount_of,
+    began_lines,
+    covered_by_none,
+    durable_text,
+    place_of,
+    promised_lines,
+    reason_of,
+    time_of,
+    try_lines,
+)
 
 RANGES_SHOWN: Final = 20
 TEXTS_SHOWN: Final = 3
@@ -175,13 +185,9 @@ def _incident(scenario: str, found: Sequence[Finding]) -> Incident:
         ranges=tuple(
             f"{amount_of(one)}{place_of(one)}{time_of(one)}" for one in found[:RANGES_SHOWN] if len(found) > 1
         ),
-        details=_first(one.detail for one in found),
-        promises=_first(one.contract for one in found),
-        reasons=_first(
-            f"permitted: {one.excused_by}" if one.excused_by else f"caused by the client: {one.explained_by}"
-            for one in found
-            if not one.condemns
-        ),
+        details=_first(kafka_notation(one.detail) for one in found),
+        promises=_first(kafka_notation(one.contract) for one in found),
+        reasons=_first(reason_of(one) for one in found if not one.condemns),
         place="" if whole.topic is None else f"{whole.topic}-{whole.partition}",
         span_ns=_span_ns(found),
         step=whole.step or "",
@@ -192,15 +198,6 @@ def _incident(scenario: str, found: Sequence[Finding]) -> Incident:
 def _span_ns(found: Sequence[Finding]) -> tuple[int, int] | None:
     times = [t for one in found for t in (one.first_ns, one.last_ns) if t is not None]
     return (min(times), max(times)) if times else None
-
-
-def marks_of(found: Sequence[Incident]) -> list[Marked]:
-    """The incidents with a known time, as the timeline shows them."""
-    return [
-        Marked(text=short(f"{one.kind}: {one.amount}, {one.place}"), first_ns=one.span_ns[0], last_ns=one.span_ns[1])
-        for one in found
-        if one.span_ns
-    ]
 
 
 def _union(found: Sequence[Finding]) -> Finding:
@@ -238,7 +235,7 @@ def doubts(verdicts: Mapping[str, Verdict]) -> list[DoubtLine]:
     groups: defaultdict[tuple[str, str, DoubtOrigin], list[str]] = defaultdict(list)
     for name, verdict in verdicts.items():
         for doubt in verdict.doubts:
-            groups[name, doubt.name, doubt.origin or DoubtOrigin.RELEASE].append(doubt.text)
+            groups[name, doubt.name, doubt.origin or DoubtOrigin.RELEASE].append(kafka_notation(doubt.text))
     lines = [
         DoubtLine(
             scenario=scenario,
@@ -299,7 +296,7 @@ def _section(number: int, result: ScenarioResult, loaded: Loaded) -> Section:
     verdict, bundle = loaded.verdicts.get(result.name), loaded.bundles.get(result.name)
     missing = [*_lacking(result, loaded)]
     played = _played(bundle, missing)
-    title, promise = _described(bundle)
+    title, promise = described(bundle)
     known = _status(result, loaded)
     status = NOT_JUDGED if known is None else known.name
     return Section(
@@ -314,7 +311,7 @@ def _section(number: int, result: ScenarioResult, loaded: Loaded) -> Section:
         played=played,
         steps=() if verdict is None else _judged(verdict),
         not_covered=() if verdict is None else verdict.not_covered,
-        notes=() if verdict is None else verdict.notes,
+        notes=() if verdict is None else tuple(map(kafka_notation, verdict.notes)),
         bundle=bundle if bundle is not None and bundle.is_dir() else None,
         missing=tuple(missing),
         flaky=result.flaky,
@@ -323,7 +320,7 @@ def _section(number: int, result: ScenarioResult, loaded: Loaded) -> Section:
 
 def _unjudged(number: int, name: str, bundle: Path | None, why: str) -> Section:
     missing = [why]
-    title, promise = _described(bundle)
+    title, promise = described(bundle)
     return Section(
         name=name,
         anchor=anchor_of(number, name),
@@ -360,6 +357,7 @@ def _figures(verdict: Verdict) -> tuple[str, ...]:
             f"{records.attempted:,} records sent: {records.acked:,} acknowledged, {records.refused:,} refused, "
             f"{records.unknown:,} of unknown outcome"
         )
+    figures += promised_lines([verdict])
     figures.append(durable_text(verdict))
     if (score := verdict.score) is not None:
         unknown = f"; of {score.episodes_unknown:,} it is unknown" if score.episodes_unknown else ""
@@ -390,7 +388,7 @@ def _judged(verdict: Verdict) -> tuple[StepLine, ...]:
             start="",
             took="",
             healed="",
-            effect=(one.effect.because if one.effect else None) or "",
+            effect=kafka_notation((one.effect.because if one.effect else None) or ""),
             proved=one.effect.held if one.effect else None,
             error="",
         )
@@ -412,9 +410,9 @@ def step_lines(steps: Sequence[Step], start_ns: int) -> tuple[StepLine, ...]:
             start=since(step.started_ns) or "did not begin",
             took="" if step.started_ns is None or step.ended_ns is None else _lasted(step.started_ns, step.ended_ns),
             healed=since(step.healed_ns),
-            effect=(step.effect.because if step.effect else None) or "",
+            effect=kafka_notation((step.effect.because if step.effect else None) or ""),
             proved=step.effect.held if step.effect else None,
-            error=step.error or "",
+            error=kafka_notation(step.error or ""),
         )
         for step in steps
     )
@@ -424,7 +422,7 @@ def _lasted(from_ns: int, to_ns: int) -> str:
     return f"{(to_ns - from_ns) / 1e9:.2f} s"
 
 
-def _described(bundle: Path | None) -> tuple[str, str]:
+def described(bundle: Path | None) -> tuple[str, str]:
     """Title and property of the scenario, as far as its scenario.json can be read."""
     try:
         content = read_json(bundle / "scenario.json") if bundle is not None else None

@@ -109,7 +109,8 @@ def _differing(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> dict[st
 
 
 def _with_origin(summary: GateSummary, bundle: Path) -> GateSummary:
-    """The summary of one bundle, with release, seed and backend of its manifest."""
+    """The summary of one bundle, with release, seed and backend of its manifest, and the --records of its gate."""
+    summary = replace(summary, records=_records(bundle))
     if not (bundle / MANIFEST).is_file():
         return summary
     try:
@@ -118,3 +119,12 @@ def _with_origin(summary: GateSummary, bundle: Path) -> GateSummary:
         return summary
     backends = (manifest.backend,) if manifest.backend else ()
     return replace(summary, release=manifest.release or summary.release, seed=manifest.seed, backends=backends)
+
+
+def _records(bundle: Path) -> int | None:
+    """The --records of the gate in the folder above; None if that has no gate.json, or one that does not name it."""
+    try:
+        gate = read_gate(bundle.absolute().parent)
+    except BadEvidence:
+        return None
+    return gate.records if any(bundle.absolute().name in result.bundles for result in gate.results) else None

@@ -18,7 +18,8 @@ from harness.evidence.gate import PASS_WITH_KNOWN, backends_and_duration
 from harness.evidence.layout import RELEASE_JARS
 from harness.evidence.past_runs import PastGate
 from harness.model.documents.manifest import DigestOf, NamedRelease
-from harness.model.verdict import Status
+from harness.model.verdict import Status, Verdict
+from reports.incidents.moments import marks_of
 from reports.known import matched_lines, unused_lines
 from reports.policy import policy, script
 from reports.review.comparison.against import WITHOUT, Against
@@ -26,11 +27,11 @@ from reports.review.comparison.lines import found_text, interval_text, single_te
 from reports.review.comparison.spread import CONFIDENCE
 from reports.review.content import (
     INCIDENTS_SHOWN,
+    DoubtLine,
     Incident,
     Section,
     doubts,
     incidents,
-    marks_of,
     not_tested,
     sections,
     step_lines,
@@ -38,14 +39,18 @@ from reports.review.content import (
 )
 from reports.review.coverage import NO_FAULT, coverage_of
 from reports.review.loaded import Loaded
+from reports.review.same_records import same_records
 from reports.review.timeline import Timeline, packed, timeline_of
 from reports.review.trace import TRACE
 from reports.summary import (
     FLAKY,
     availability_lines,
     headline_lines,
+    promised_lines,
     release_name,
     replay_command,
+    replay_lacks,
+    replay_with,
     score_lines,
     status_of,
 )
@@ -55,6 +60,7 @@ from reports.trend import HEADING, LAST, chart_document, points, steadiness
 TIMELINES_MAX: Final = 2_500_000  # characters of all timelines; the library takes 1.1 MB, and a page is below 5 MB
 _TIMELINE_MAX: Final = 250_000
 _TEXT_MAX: Final = 4_000
+WORST_SHOWN: Final = 3  # scenarios at the top, and incidents or doubts of each
 PICTURE: Final = "timeline.svg"  # in a folder for each scenario, beside the page
 _TEMPLATE: Final = "review.html"
 NOT_RECORDED: Final = "not recorded"
@@ -82,6 +88,19 @@ class Chart:
     replay: str = ""
     timeline: Timeline | None = None
     picture: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worst:
+    """A scenario at the top of the page. incidents: its first ones; `rest`: how many others. doubts: the first of one
+    without an incident. replay: the command that plays it again; empty = not known."""
+
+    scenario: str
+    title: str
+    incidents: tuple[Incident, ...]
+    rest: int
+    doubts: tuple[str, ...]
+    replay: str
 
 
 def page_of(
@@ -114,8 +133,12 @@ def page_of(
         contracts=contracts,
         facts=[*facts_of(loaded), *([("compared with", f"{against.a.release}. {against.word}")] if against else [])],
         jars=link(loaded.evidence / RELEASE_JARS, folder) if (loaded.evidence / RELEASE_JARS).is_file() else "",
-        score=_texts(score_lines(verdicts.values())),
+        score=[*_texts(score_lines(verdicts.values())), *promised_lines(verdicts.values())],
         availability=_texts(availability_lines(verdicts)),
+        worst=_worst(condemning, doubts(verdicts), charts, loaded),
+        replay_with=replay_with(summary),
+        replay_lacks=replay_lacks(summary),
+        same=same_records([*condemning, *permitted]),
         condemning=condemning[:INCIDENTS_SHOWN],
         condemning_count=len(condemning),
         permitted=permitted[:INCIDENTS_SHOWN],
@@ -129,6 +152,7 @@ def page_of(
         coverage=coverage_of(verdicts, loaded.bundles),
         no_fault=NO_FAULT,
         charts=[replace(one, replay=replay(loaded, one.section.name)) for one in charts],
+        titles={one.section.name: one.section.title for one in charts},
         anchors={one.section.name: one.section.anchor for one in charts},
         scripts=scripts,
         policy=policy(scripts, loads=True),
@@ -148,6 +172,29 @@ def page_of(
         flaky=FLAKY,
         no_verdict=WITHOUT,
     )
+
+
+def _worst(
+    condemning: Sequence[Incident], doubted: Sequence[DoubtLine], charts: Sequence[Chart], loaded: Loaded
+) -> list[Worst]:
+    """The first scenarios with incidents, else those with doubts."""
+    names = dict.fromkeys(one.scenario for one in condemning) or dict.fromkeys(one.scenario for one in doubted)
+    titles = {one.section.name: one.section.title for one in charts}
+    made = []
+    for name in [*names][:WORST_SHOWN]:
+        own = [one for one in condemning if one.scenario == name]
+        texts = [one.texts[0] for one in doubted if one.scenario == name] if not own else []
+        made.append(
+            Worst(
+                scenario=name,
+                title=titles.get(name, ""),
+                incidents=tuple(own[:WORST_SHOWN]),
+                rest=max(0, len(own) - WORST_SHOWN) + max(0, len(texts) - WORST_SHOWN),
+                doubts=tuple(texts[:WORST_SHOWN]),
+                replay=replay(loaded, name),
+            )
+        )
+    return made
 
 
 @cache
@@ -211,10 +258,13 @@ def _builds(releases: Sequence[NamedRelease]) -> Iterator[tuple[str, str]]:
     yield "Java of the brokers", ", ".join(javas) or NOT_RECORDED
 
 
-def replay(loaded: Loaded, name: str) -> str:
-    """The command that plays a scenario of the catalogue again. A negative control has no command of its own."""
+def replay(loaded: Loaded, name: str, other: str = "") -> str:
+    """The command that plays a scenario of the catalogue again. A negative control has no command of its own.
+
+    other: a release in place of the tested one.
+    """
     verdict = loaded.verdicts.get(name)
-    return "" if verdict is None else replay_command(loaded.summary, verdict)
+    return "" if verdict is None else replay_command(loaded.summary, verdict, other)
 
 
 def charts_of(loaded: Loaded, folder: Path, *, pictures: bool = False) -> list[Chart]:
@@ -223,7 +273,10 @@ def charts_of(loaded: Loaded, folder: Path, *, pictures: bool = False) -> list[C
     cannot be written."""
     scenarios, condemning = sections(loaded), incidents(loaded.verdicts, condemning=True)
     limit = min(_TIMELINE_MAX, TIMELINES_MAX // max(1, len(scenarios)))
-    charts = [_chart(one, [i for i in condemning if i.scenario == one.name], folder, limit) for one in scenarios]
+    charts = [
+        _chart(one, [i for i in condemning if i.scenario == one.name], folder, limit, loaded.verdicts.get(one.name))
+        for one in scenarios
+    ]
     return [_with_picture(chart) for chart in charts] if pictures else charts
 
 
@@ -234,10 +287,12 @@ def _with_picture(chart: Chart) -> Chart:
     return replace(chart, picture=picture, links=(*chart.links, (PICTURE, picture)))
 
 
-def _chart(section: Section, condemning: Sequence[Incident], folder: Path, limit: int) -> Chart:
+def _chart(
+    section: Section, condemning: Sequence[Incident], folder: Path, limit: int, verdict: Verdict | None
+) -> Chart:
     if section.bundle is None:
         return Chart(section=section, data="", missing=section.missing, links=())
-    marks = marks_of(condemning)
+    marks = [] if verdict is None else marks_of(condemning, section.bundle, verdict)
     whole = timeline_of(section.bundle, marks, details=folder / section.anchor)
     data, timeline = packed(section.bundle, limit, marks, whole)
     missing = [*section.missing, *(timeline.missing if timeline else ())]

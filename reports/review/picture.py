@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from reports.review.bands import Fault, Leaders, Leadership
+from reports.review.bands import ACKNOWLEDGED, Fault, Leaders, Leadership
 from reports.review.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ _INK, _PAPER, _GRID = "#1d2329", "#ffffff", "#d5dbe0"
 _DARK_INK, _DARK_PAPER, _DARK_GRID = "#e4e8eb", "#14181c", "#38414a"
 _ACKS, _ERRORS, _READS, _P50, _P99 = "#009e73", "#d4323f", "#0072b2", "#0072b2", "#d55e00"
 _FAULT, _NO_EFFECT, _INCIDENT, _NO_LEADER = "#c03a3a", "#8a8a8a", "#a3121f", "#3a3f44"
+_TRANSACTION = "#8c6bb1"
 _INJECTED, _RECOVERY = "#6d0f18", "#2f9e5f"
 _BROKERS: Final = ("#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#8c6bb1", "#b2a300", "#7f7f7f")
 _DARK_BANDS, _LIGHT_INK = frozenset({"#0072b2", "#8c6bb1", _NO_LEADER}), "#fefefe"
@@ -158,11 +159,15 @@ def _until(fault: Fault, timeline: Timeline) -> float:
 
 
 def _incidents(axes: Axes, timeline: Timeline) -> None:
-    axes.set_title("Incidents, by when their records were sent")
+    axes.set_title("Incidents: red when their records were sent, green acknowledged, purple transaction ended")
     middle, gap = timeline.width_s * timeline.buckets / 2, timeline.width_s * timeline.buckets / 200
     for row, mark in enumerate(timeline.incidents):
         end = max(mark.to_s, mark.from_s + timeline.width_s / 4)
         axes.barh(row, end - mark.from_s, left=mark.from_s, height=0.7, color=_INCIDENT)
+        for text, at_s in mark.moments:
+            colour = _ACKS if text == ACKNOWLEDGED else _TRANSACTION
+            axes.plot([at_s] * 2, [row - 0.4, row + 0.4], color=colour, linewidth=1.8)
+        end = max([end, *(at_s for _, at_s in mark.moments)])
         _, _, what = mark.text.partition(": ")
         if (mark.from_s + end) / 2 < middle:
             axes.text(end + gap, row, what, va="center", fontsize=7, clip_on=True)

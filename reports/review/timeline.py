@@ -71,11 +71,12 @@ class Timeline:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Marked:
-    """An incident with the first and the last time of its records, epoch nanoseconds."""
+    """An incident with the first and the last time of its records, epoch nanoseconds. moments: see `Mark`."""
 
     text: str
     first_ns: int
     last_ns: int
+    moments: tuple[tuple[str, int], ...] = ()
 
 
 def timeline_of(
@@ -110,7 +111,12 @@ def timeline_of(
         rates=None if span is None else tried(lambda: rates_of(bundle, buckets), None, missing),
         faults=faults_of(steps, buckets, history),
         incidents=tuple(
-            Mark(text=one.text, from_s=seconds(one.first_ns, buckets), to_s=seconds(one.last_ns, buckets))
+            Mark(
+                text=one.text,
+                from_s=seconds(one.first_ns, buckets),
+                to_s=seconds(one.last_ns, buckets),
+                moments=tuple((text, seconds(at_ns, buckets)) for text, at_ns in one.moments),
+            )
             for one in incidents[:INCIDENTS_MAX]
         ),
         leaders=leaders,

@@ -39,6 +39,19 @@ _LEGEND: Final = """(box) => {
 }"""
 
 
+# Where the label of a fault begins, where the dark part before it ends, and whether the label is drawn after it.
+_LABEL: Final = """(box, label) => {
+  const dark = [...box.querySelectorAll("svg path")].find((one) => one.getAttribute("fill") === "#6d0f18");
+  const text = [...box.querySelectorAll("svg text")].find((one) => one.textContent === label);
+  const left = box.getBoundingClientRect().left;
+  return {
+    label: text.getBoundingClientRect().left - left,
+    injection: dark.getBoundingClientRect().right - left,
+    is_above: Boolean(dark.compareDocumentPosition(text) & Node.DOCUMENT_POSITION_FOLLOWING),
+  };
+}"""
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The page of an incident, by its name."""
@@ -116,7 +129,36 @@ def test_a_printed_page_of_an_incident_has_its_whole_legend(browser: Browser, pa
         assert page.errors == []
 
 
+def test_the_label_of_a_fault_is_right_of_its_injection_and_above_it(browser: Browser, pages: dict[str, Path]) -> None:
+    """The injection would hide the begin of the word."""
+    with opened(browser, pages["plain"]) as page:
+        drawn(page)
+        found = page.page.locator(".picture[data-by=time] .chart").evaluate(_LABEL, "kill")
+        assert found["label"] > found["injection"] >= 0
+        assert found["is_above"]
+
+
+def test_the_order_is_that_of_questions_and_the_rows_are_folded(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["plain"]) as page:
+        parts = page.page.locator("main > section").evaluate_all("(all) => all.map((one) => one.id)")
+        assert parts == ["history", "cause", "logs", "again", "log", "records"]
+        table = page.page.locator("#records table.records")
+        assert not table.is_visible()
+        assert page.page.locator("#records a[download]").first.is_visible()
+        page.page.locator("#records summary").first.click()
+        assert table.is_visible()
+        legend = page.page.locator("#records dl.legend dt").all_inner_texts()
+        assert legend == page.page.locator("#records th").all_inner_texts()
+
+
+def test_moments_of_the_records_are_in_the_legend(browser: Browser, pages: dict[str, Path]) -> None:
+    with opened(browser, pages["plain"]) as page:
+        drawn(page)
+        assert "acknowledged" in legend(page)["shown"]
+
+
 def test_heads_of_the_table_of_records_are_not_broken_within_words(browser: Browser, pages: dict[str, Path]) -> None:
     with opened(browser, pages["plain"], size=PHONE) as page:
+        page.page.evaluate("document.querySelectorAll('details').forEach((one) => { one.open = true; })")
         heads = page.page.locator("#records th").evaluate_all("(all) => all.map((one) => one.offsetHeight)")
         assert max(heads) < 50

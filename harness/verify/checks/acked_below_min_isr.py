@@ -134,7 +134,7 @@ CHECK: Final = Check(
     kinds={Kind.ACKED_BELOW_MIN_ISR: Introduced(promise=_promised)},
     seen={
         (Kind.ACKED_BELOW_MIN_ISR, Only.ONE): lambda run: (
-            f"it was sent and acknowledged with acks=all while the size of the ISR was {run.other_first}"
+            f"the record was sent and acknowledged with acks=all while the size of the ISR was {run.other_first}"
         )
     },
     queries={"acked_below_min_isr": acked_below_min_isr},

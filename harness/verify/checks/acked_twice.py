@@ -96,8 +96,8 @@ CHECK: Final = Check(
     promise="No two records are acknowledged at one offset.",
     seen={
         (Kind.CONFLICTING, AckedTwice.PROVEN): lambda run: (
-            f"it is missing, and another record was acknowledged at its offset, too; acknowledgements named the offset "
-            f"for up to {run.other_last} records"
+            f"the record is missing, and another record was acknowledged at its offset, too; acknowledgements named "
+            f"the offset for up to {run.other_last} records"
         ),
     },
     no_findings=frozenset({AckedTwice.LIBRDKAFKA, AckedTwice.UNKNOWN}),

@@ -65,7 +65,7 @@ CHECK: Final = Check(
     },
     seen={
         (Kind.BELOW_ACKED, Only.ONE): lambda run: (
-            f"its send was called after the record at {span(run, 'offset')} had been acknowledged"
+            f"the send of the record was called after the record at {span(run, 'offset')} had been acknowledged"
         )
     },
     queries={"below_acked": below_acked},

@@ -158,20 +158,24 @@ CHECK: Final = Check(
     promise="A record is returned as it was sent.",
     kinds={Kind.CORRUPT: Introduced(promise="a record is returned as it was sent, or not at all", rank=10)},
     seen={
-        (Kind.CORRUPT, Changed.PAYLOAD): "the payload's checksum does not match",
+        (Kind.CORRUPT, Changed.PAYLOAD): "the checksum of the record's payload does not match",
         (Kind.CORRUPT, Changed.TIMESTAMP): lambda run: (
-            f"its timestamp is outside the time from its send to its acknowledgement: {span(run, 'timestamp')} ms"
+            f"the record's timestamp is outside the time from its send to its acknowledgement: "
+            f"{span(run, 'timestamp')} ms"
         ),
         (Kind.CORRUPT, Changed.TIMESTAMP_TYPE): (
-            "its batch on disk has another timestamp type than the topic's message.timestamp.type"
+            "the record's batch on disk has another timestamp type than the topic's message.timestamp.type"
         ),
         (Kind.CORRUPT, Changed.TIME_REPORTED): lambda run: (
-            f"its timestamp is not the one that the client set or the leader reported: {span(run, 'timestamp')} ms"
+            f"the record's timestamp is not the one that the client set or the leader reported: "
+            f"{span(run, 'timestamp')} ms"
         ),
         (Kind.CORRUPT, Changed.TIME_BACK): lambda run: (
-            f"its batch is older than a batch before it in the log, which has {span(run, 'timestamp')} ms"
+            f"the record's batch is older than a batch before it in the log, which has {span(run, 'timestamp')} ms"
         ),
-        (Kind.CORRUPT, Changed.CODEC): "its batch on disk has another codec than the topic's compression.type",
+        (Kind.CORRUPT, Changed.CODEC): (
+            "the record's batch on disk has another codec than the topic's compression.type"
+        ),
     },
     # A record with another defect may well have another record's timestamp, so every other finding is reported first.
     finer={

@@ -33,7 +33,7 @@ CHECK: Final = Check(
     },
     seen={
         (Kind.MISROUTED, Only.ONE): lambda run: (
-            f"it was sent to {span(run, 'partition')} of this topic or of another one"
+            f"the record was sent to {span(run, 'partition')} of this topic or of another one"
         ),
     },
     queries={"misrouted": misrouted},

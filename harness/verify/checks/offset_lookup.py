@@ -217,25 +217,25 @@ CHECK: Final = Check(
     },
     seen={
         (Kind.OFFSET_LOOKUP, Named.LATE): lambda run: (
-            f"it is the first record of the requested time or later, and the leader answered {span(run, 'offset')}"
+            f"the record is the first one of the requested time or later, and the leader answered {span(run, 'offset')}"
         ),
         (Kind.OFFSET_LOOKUP, Named.NONE): (
-            "it is the first record of the requested time or later, and the leader answered that there is none"
+            "the record is the first one of the requested time or later, and the leader answered that there is none"
         ),
         (Kind.OFFSET_LOOKUP, Named.EARLY): lambda run: (
-            f"the leader answered with it, and it is older than the requested time, {span(run, 'timestamp')} ms"
+            f"the leader answered with the record, and it is older than the requested time, {span(run, 'timestamp')} ms"
         ),
         (Kind.OFFSET_LOOKUP, Named.TIME): lambda run: (
-            f"the leader answered with it and with another timestamp than it has, {span(run, 'timestamp')} ms"
+            f"the leader answered with the record and with another timestamp than it has, {span(run, 'timestamp')} ms"
         ),
         (Kind.OFFSET_LOOKUP, Named.START): lambda run: (
-            f"it is in the log, and the leader answered that the log starts after it, at {span(run, 'offset')}"
+            f"the record is in the log, and the leader answered that the log starts after it, at {span(run, 'offset')}"
         ),
         (Kind.OFFSET_LOOKUP, Named.LATEST): lambda run: (
-            f"it is the first record with the latest timestamp, and the leader answered {span(run, 'offset')}"
+            f"the record is the first one with the latest timestamp, and the leader answered {span(run, 'offset')}"
         ),
         (Kind.OFFSET_LOOKUP, Named.NO_LATEST): (
-            "it is the first record with the latest timestamp, and the leader answered that there is none"
+            "the record is the first one with the latest timestamp, and the leader answered that there is none"
         ),
     },
     no_findings=frozenset({Named.HIDDEN}),

@@ -42,7 +42,7 @@ CHECK: Final = Check(
     kinds={Kind.PHANTOM: Introduced(promise="a log contains what producers sent, and nothing else", rank=30)},
     seen={
         (Kind.PHANTOM, Unsent.NEVER_SENT): "no producer reserved or sent this sequence number",
-        (Kind.PHANTOM, Unsent.REFUSED): "its send was refused, so that no log may contain it",
+        (Kind.PHANTOM, Unsent.REFUSED): "the send of the record was refused, so that no log may contain it",
     },
     queries={"phantom": phantom},
     planted=(

@@ -91,13 +91,13 @@ CHECK: Final = Check(
     promise="A read that starts at any offset of the log returns the records from there on.",
     seen={
         (Kind.SKIPPED_READ, ReadFrom.PASSED): lambda run: (
-            f"a read that started at {span(run, 'offset')} did not return it"
+            f"a read that started at {span(run, 'offset')} did not return the record"
         ),
         (Kind.SKIPPED_READ, ReadFrom.DENIED): lambda run: (
-            f"the leader answered that it is out of range, and the log starts at {span(run, 'offset')}"
+            f"the leader answered that the record is out of range, and the log starts at {span(run, 'offset')}"
         ),
         (Kind.LOG_START, ReadFrom.SERVED): lambda run: (
-            f"a reader received it, although the log started at {span(run, 'offset')}"
+            f"a reader received the record, although the log started at {span(run, 'offset')}"
         ),
     },
     queries={"read_from": read_from},

@@ -69,7 +69,7 @@ CHECK: Final = Check(
     kinds={Kind.REORDERED: Introduced(promise=_in_order)},
     seen={
         (Kind.REORDERED, Only.ONE): lambda run: (
-            f"it is below an earlier record of its stream, which is at {span(run, 'offset')}"
+            f"the record is below an earlier record of its stream, which is at {span(run, 'offset')}"
         ),
     },
     queries={"reordered": reordered},

@@ -44,7 +44,7 @@ CHECK: Final = Check(
     seen={
         (Kind.REREAD, Reread.AGAIN): "the reader received the offset twice within one session",
         (Kind.REREAD, Reread.BACK): lambda run: (
-            f"the reader received it after {span(run, 'offset')}, within one session"
+            f"the reader received the record after {span(run, 'offset')}, within one session"
         ),
     },
     finer={Reread.BACK: 1},

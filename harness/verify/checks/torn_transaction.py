@@ -72,10 +72,11 @@ CHECK: Final = Check(
     },
     seen={
         (Kind.TORN_TRANSACTION, Torn.COMMITTED): lambda run: (
-            f"it is not visible, and other records of its committed {span(run, 'transaction')} are"
+            f"read_committed returns other records of committed {span(run, 'transaction')}, and not this record"
         ),
         (Kind.TORN_TRANSACTION, Torn.UNKNOWN): lambda run: (
-            f"it is not visible, and other records of its {span(run, 'transaction')}, whose outcome is unknown, are"
+            f"read_committed returns other records of {span(run, 'transaction')}, whose outcome is unknown, and "
+            "not this record"
         ),
     },
     queries={"torn_transaction": torn_transaction},

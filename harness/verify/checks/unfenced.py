@@ -172,10 +172,11 @@ CHECK: Final = Check(
     kinds={Kind.UNFENCED: Introduced(promise=_fenced)},
     seen={
         (Kind.UNFENCED, Unfenced.SENT): lambda run: (
-            f"its send, in {span(run, 'transaction')}, was called after the next client was initialised"
+            f"the send of the record, in {span(run, 'transaction')}, was called after the next client was initialised"
         ),
         (Kind.UNFENCED, Unfenced.COMMITTED): lambda run: (
-            f"the commit of its {span(run, 'transaction')} was called after the next client was initialised"
+            f"the commit of {span(run, 'transaction')}, which wrote the record, was called after the next client was "
+            "initialised"
         ),
     },
     queries={"unfenced": unfenced},

@@ -65,12 +65,14 @@ CHECK: Final = Check(
         )
     },
     seen={
-        (Kind.VANISHED, Vanished.GONE): "a live reader received it, and after healing no record is at its offset",
+        (Kind.VANISHED, Vanished.GONE): (
+            "a live reader received the record, and after healing no record is at its offset"
+        ),
         (Kind.VANISHED, Vanished.IN_ANOTHER_READ): (
-            "one read after healing received it, and another one found no record at its offset"
+            "one read after healing received the record, and another one found no record at its offset"
         ),
         (Kind.VANISHED, Vanished.WRITTEN_AGAIN): lambda run: (
-            f"a reader received it from a batch that was truncated later; the batch there now has "
+            f"a reader received the record from a batch that was truncated later; the batch there now has "
             f"{span(run, 'leader epoch')}"
         ),
     },

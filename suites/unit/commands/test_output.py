@@ -86,7 +86,10 @@ def test_json_is_one_document_and_everything_else_is_on_standard_error(
 
 @pytest.mark.parametrize(
     "arguments",
-    [["list", "doubts"], ["list", "faults"], ["list", "scenarios"], ["doctor"], ["contract"], ["report", "OUT"]],
+    [
+        *(["list", what] for what in ("doubts", "faults", "scenarios")),
+        *(["doctor"], ["contract"], ["report", "OUT"], ["open", "OUT"]),
+    ],
 )
 def test_every_command_that_answers_has_json(
     out: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
@@ -96,6 +99,8 @@ def test_every_command_that_answers_has_json(
     assert cli.invoke([str(out) if one == "OUT" else one for one in arguments] + ["--json"]) in (Exit.PASS, Exit.USAGE)
     document = json.loads(capsys.readouterr().out)
     assert document
+    if arguments[0] == "open":
+        assert document == {"page": str(out / "report" / "index.html"), "opened": False}
     if arguments == ["list", "doubts"]:
         assert {"doubt", "origin", "what it means"} == document[0].keys()
 

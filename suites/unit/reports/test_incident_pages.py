@@ -64,10 +64,10 @@ def test_a_page_has_the_words_of_the_review_page_and_both_lead_to_each_other(tmp
     report = written(bundle_with(tmp_path, lost(100, 50)))
     html, index = page_of(report), (report / "index.html").read_text(encoding="utf-8")
     text = Text(html).text
-    for said in ("lost", "50 records", "plain-0, offsets 100 to 149", "during kill_leader", Kind.LOST.meaning):
+    for said in ("lost", "50 records of plain-0, offsets 100 to 149", "during kill_leader", Kind.LOST.meaning):
         assert said in text
         assert said in Text(index).text
-    (there,) = re.findall(r'href="(incident-[^"]*)\.html"', index)
+    (there,) = {*re.findall(r'href="(incident-[^"]*)\.html"', index)}  # at the top, and below
     (back,) = re.findall(r'href="index\.html#([^"]*)"', html)
     assert there == back
     assert f'id="{back}"' in index
@@ -79,17 +79,17 @@ def test_every_number_of_the_verdict_is_on_the_page(tmp_path: Path) -> None:
     bundle = bundle_with(tmp_path, *found)
     text, read = Text(page_of(written(bundle))).text, read_verdict(bundle)
     assert sum(one.count for one in read.findings) == 1241
-    assert "1,241 records: plain-0, offsets 100 to 9006" in text
+    assert "1,241 records of plain-0, offsets 100 to 9006" in text
     assert "(2 findings)" in text
     assert "1,234 records of plain-0, offsets 100 to 1333" in text
-    assert "7 records of plain-0, offsets 9000 to 9006 (stream 3, sequences 77000 to 77006)" in text
+    assert "7 records of plain-0, offsets 9000 to 9006, sent" in text
     assert "The first 100 of 1,241 rows" in text
 
 
 def test_it_says_that_no_cause_was_looked_for(tmp_path: Path) -> None:
     html = page_of(written(bundle_with(tmp_path, lost(100, 50))))
     (cause,) = re.findall(r'<section id="cause".*?</section>', html, re.DOTALL)
-    assert "No cause was looked for." in Text(cause).text
+    assert "No tool has looked for the cause of this incident yet; it will stand here." in Text(cause).text
 
 
 def test_it_has_the_commands_that_play_and_judge_it_again(tmp_path: Path) -> None:
@@ -198,7 +198,7 @@ def test_a_finding_without_rows_says_so_and_writes_no_files(tmp_path: Path) -> N
     assert "The findings name no single partition" in text
     assert sorted(p.suffix for p in report.iterdir() if p.is_file()) == [".html", ".html"]
     picture = picture_in(html)
-    assert picture["span"] == {"text": "crashed: 1 node", "from_s": 2.0, "to_s": 2.0}
+    assert picture["span"] == {"text": "crashed: 1 node", "from_s": 2.0, "to_s": 2.0, "moments": []}
     assert picture["by_offset"] == []
 
 
@@ -275,14 +275,15 @@ def test_log_lines_around_an_incident_are_shown_and_those_about_the_partition_fi
         log_line(60, "long after"),
     )
     write_logs(bundle, "server-1.log", log_line(1.9, "it ends", "ERROR"), log_line(4, "the last line"))
-    html = page_of(written(bundle))
-    text = Text(html).text
+    (logs,) = re.findall(r'<section id="logs".*?</section>', page_of(written(bundle)), re.DOTALL)
+    text = Text(logs).text
     assert "6 lines from" in text
     telling = text.index("server-2 INFO plain-0 starts at leader epoch 1 from offset 100")
     assert telling < text.index("server-2 WARN Replica plain-0 fails") < text.index("server-1 ERROR it ends")
     assert "java.io.IOException: Connection reset" in text
     assert "at org.apache.kafka.Some.method(Some.java:7)" in text
-    assert text.index("Other lines: 5") < text.index("plain-01 starts")
+    assert text.index("Warnings and errors: 2") < text.index("server-1 ERROR it ends")
+    assert text.index("server-2 WARN Replica") < text.index("Other lines: 3") < text.index("plain-01 starts")
     assert "long before" not in text
     assert "long after" not in text
 
@@ -431,8 +432,8 @@ def test_a_damaged_or_missing_part_is_named_and_the_rest_is_there(tmp_path: Path
     else:
         (bundle / name).unlink()
     text = Text(page_of(written(bundle))).text
-    assert "50 records: plain-0, offsets 100 to 149" in text
-    assert "No cause was looked for." in text
+    assert "50 records of plain-0, offsets 100 to 149" in text
+    assert "No tool has looked for the cause" in text
     if how == "damaged" or name not in ("steps.json", "observations/one-0.parquet"):
         assert re.search(GARBAGE[name], text)
 

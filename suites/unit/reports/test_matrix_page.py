@@ -196,6 +196,25 @@ def test_broken_promises_come_first_with_all_settings() -> None:
     assert "**NOT AS PROMISED: 51 lost (FAIL)**" in marked
 
 
+@pytest.mark.parametrize(
+    ("odd", "said"),
+    [
+        (lost(holds=False, status="FAIL"), "50 lost (FAIL for another reason; promised: 50 lost)"),
+        (cell(configuration=RISKY, holds=False, status="FAIL"), "kept (FAIL for another reason; promised: kept)"),
+        (lost(seen={"lost": 50, "duplicated": 1}, holds=False, status="FAIL"), "(FAIL; promised: 50 lost)"),
+        (cell(configuration=RISKY, seen={"lost": 1}, holds=False, status="FAIL"), "1 lost (FAIL; promised: kept)"),
+    ],
+)
+def test_a_failed_scenario_is_told_apart_from_another_result(odd: dict[str, Any], said: str) -> None:
+    assert any(line.startswith("  NOT AS PROMISED") and said in line for line in text(cell(), odd))
+
+
+def test_the_command_of_a_part_has_its_names_and_its_number_of_records() -> None:
+    part = matrix(cell(), only=["contract_leader_dies"], records=20_000)
+    ((_, command),) = shown(part).heads
+    assert command == "durability contracts --kafka 4.3.1 --only contract_leader_dies --seed 5 --records 20000"
+
+
 def test_a_matrix_that_holds_shows_no_alarm() -> None:
     cells = cell(), lost(), cell("replica_down", holds=False, status=None)
     of = matrix(*cells)

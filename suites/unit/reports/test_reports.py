@@ -40,7 +40,7 @@ from harness.model.plugin import Plugin, activated
 from harness.model.verdict import Doubt, Status, Verdict
 from reports.overview import LINES_MAX, summary_lines
 from reports.pytest_outcome import Inconclusive, assert_pass
-from reports.summary import _share, durable_text, replay_command
+from reports.summary import _share, durable_text, promised_lines, replay_command, replay_lacks, replay_with
 from reports.terminal import clean
 from suites.unit.evidence_examples import judged, lost, verdict
 
@@ -75,8 +75,8 @@ def test_a_pass_fits_on_one_screen() -> None:
         "  Every promised record was read back from every copy: once, in order and unchanged. "
         "24 copies of 8 partitions were read.",
         "",
-        "0 of 6 fault episodes lost promised records; up to 39 % chance of loss an episode at 95 %",
-        "  descriptive: 1,000 of 1,000 promised records (100 %) durable; raw 1,000 of 1,000 acked records (100 %)",
+        "0 of 6 fault episodes lost promised records; with 95 % confidence, at most 39 % of such episodes lose records",
+        "  1,000 of 1,000 promised records (100 %) are durable",
         "not covered: power loss",
         "evidence:    durability-out/x",
         "judge again: durability verify durability-out/x",
@@ -104,8 +104,7 @@ def test_a_fail_names_the_records_the_place_the_time_and_the_promise() -> None:
     assert said.strip().startswith("FAIL in 1 of 2 scenarios: Kafka 4.3.1")
     assert "The release broke a promise in: leader_killed." in said
     assert (
-        "lost: 50 records of plain-0, offsets 100 to 149 (stream 3, sequences 100 to 149), "
-        "sent 12:52:13.567 to 12:52:14.567 UTC during kill_leader"
+        "lost: 50 records of plain-0, offsets 100 to 149, sent 12:52:13.567 to 12:52:14.567 UTC during kill_leader"
     ) in said
     assert "acks=all with min.insync.replicas=2 keeps every acknowledged record" in said
     assert "1 of 6 fault episodes lost promised records" in said
@@ -188,14 +187,14 @@ def test_the_longest_stalls_are_named_and_latencies_only_for_a_single_scenario()
     assert "  acks took p50/p99: before 4/31 ms, during 7/3,904 ms" in said
     assert "  live reads took p50/p99: during 120/410 ms" in said
     assert "  the remote tier caught up after healing within: 2.0 s (outage)" in said
-    assert "  longest without acks: 4.1 s plain/0 (kill_leader)" in said
+    assert "  longest without acks: 4.1 s in plain-0 (kill_leader)" in said
     shared = slowed("a", 4.14, "followers", "slow")
     said = text_of(gate_summary(ran("a", Status.PASS)), shared).splitlines()
-    assert "  longest without acks: 4.1 s plain/0 (kill_leader, while followers and slow were active)" in said
+    assert "  longest without acks: 4.1 s in plain-0 (kill_leader, while followers and slow were active)" in said
     many = [slowed(name, s) for name, s in (("a", 1.0), ("b", 4.0), ("c", None), ("d", 2.0), ("e", 3.0))]
     said = text_of(gate_summary(*(ran(v.scenario, Status.PASS) for v in many)), *many).splitlines()
     reported = ", ".join(
-        f"{s} s plain/0 in {name} (kill_leader)" for s, name in (("4.0", "b"), ("3.0", "e"), ("2.0", "d"))
+        f"{s} s in plain-0 of {name} (kill_leader)" for s, name in (("4.0", "b"), ("3.0", "e"), ("2.0", "d"))
     )
     assert f"  longest without acks: {reported}" in said
     assert not any("acks took" in line for line in said)
@@ -221,7 +220,8 @@ def test_a_loss_without_a_fault_is_named_beside_the_episodes_of_other_runs() -> 
     summary = gate_summary(ran("a", Status.FAIL), ran("b", Status.PASS))
     said = text_of(summary, faultless("a", Status.FAIL, 50, lost()), verdict("b", Status.PASS))
     assert (
-        "0 of 6 fault episodes lost promised records; up to 39 % chance of loss an episode at 95 %; "
+        "0 of 6 fault episodes lost promised records; "
+        "with 95 % confidence, at most 39 % of such episodes lose records; "
         "50 promised records or operations were lost where no fault had an effect"
     ) in said.splitlines()
 
@@ -231,7 +231,7 @@ def test_excused_losses_are_shown_under_a_pass() -> None:
     excused = lost(50, excused_by="unclean election of epoch 5 with surviving log end 100")
     said = text_of(summary, verdict("exact_loss", Status.PASS, excused))
     assert "permitted: unclean election of epoch 5" in said
-    assert "1,000 of 1,000 promised records (100 %) durable; raw 950 of 1,000 acked records (95 %, 1.3 nines)" in said
+    assert "1,000 of 1,000 promised records (100 %) are durable" in said
 
 
 def with_unknown(given: Verdict, unknown: int, episodes: int) -> Verdict:
@@ -249,16 +249,17 @@ def test_records_that_were_not_read_back_are_named_and_not_called_durable() -> N
     said = text_of(gate_summary(ran("a", Status.INCONCLUSIVE)), none).splitlines()
     assert "it is unknown whether 6 fault episodes lost promised records" in said
     text = "it is unknown whether 1,000 promised records are lost: no read after healing returned them"
-    assert f"  descriptive: {text}" in said
+    assert f"  {text}" in said
     some = with_unknown(verdict("a", Status.INCONCLUSIVE), 300, 2)
     results = (ran("a", Status.INCONCLUSIVE), ran("b", Status.PASS))
     said = text_of(gate_summary(*results), some, verdict("b", Status.PASS)).splitlines()
     assert (
-        "0 of 10 fault episodes lost promised records; up to 26 % chance of loss an episode at 95 %; "
+        "0 of 10 fault episodes lost promised records; "
+        "with 95 % confidence, at most 26 % of such episodes lose records; "
         "it is unknown whether 2 other fault episodes lost promised records"
     ) in said
     assert (
-        "  descriptive: 1,700 of 1,700 promised records (100 %) durable; raw 1,700 of 1,700 acked records (100 %); "
+        "  1,700 of 1,700 promised records (100 %) are durable; "
         "it is unknown whether 300 other promised records are lost: no read after healing returned them"
     ) in said
     assert durable_text(some).startswith("700 of 700 promised records durable; it is unknown whether 300 other")
@@ -316,6 +317,53 @@ def test_a_scenario_is_played_again_on_the_release_that_it_was_played_on(source:
     assert replay_command(summary, verdict("a", Status.FAIL, lost())) == wanted
     control = replace(verdict("a", Status.FAIL, lost()), facts=VerdictFacts(negative_control="acks=1"))
     assert replay_command(summary, control) == ""
+
+
+def test_a_scenario_is_played_again_with_the_same_number_of_records() -> None:
+    summary = replace(gate_summary(ran("a", Status.FAIL)), records=20_000, backends=("processes",))
+    given = verdict("a", Status.FAIL, lost())
+    command = "durability run a --kafka 4.3.1 --seed 7 --records 20000 --backend processes"
+    assert replay_command(summary, given) == command
+    assert replay_command(summary, given, "VERSION") == command.replace("4.3.1", "VERSION")
+    assert replay_lacks(summary) == ""
+    assert "--records" in replay_with(summary)
+    assert "does not say --records" in replay_lacks(replace(summary, records=None))
+
+
+@pytest.mark.parametrize(
+    ("episodes", "said"), [(1, "1 episode is too few"), (4, "4 episodes are too few"), (5, "45 %")]
+)
+def test_few_episodes_bound_nothing(episodes: int, said: str) -> None:
+    given = verdict("a", Status.PASS)
+    assert given.score is not None
+    few = replace(given, score=replace(given.score, episodes=episodes))
+    (line,) = [
+        text for text in text_of(gate_summary(ran("a", Status.PASS)), few).splitlines() if "episodes lost" in text
+    ]
+    assert said in line
+    assert ("too few to say how likely a loss is" in line) is (episodes < 5)
+
+
+def test_the_difference_between_acknowledged_and_promised_records_is_explained() -> None:
+    given = verdict("a", Status.PASS, lost(50, excused_by="acks=1"))
+    records = Totals(attempted=1400, acked=1300, promised=1000, refused=100, unknown=0)
+    facts = VerdictFacts(records=records, deleted_by={"the deletion of their topic": 70, "retention.ms=1": 9})
+    facts = replace(facts, deleted_records=9)
+    (said,) = promised_lines([replace(given, promised=950, facts=facts)])
+    assert said == (
+        "1,300 records were acknowledged, and 941 of them are promised. Of the others, 230 were in transactions that "
+        "did not commit, 70 were in topics that were deleted on purpose, 9 were deleted, as configured or requested, "
+        "and the contract permits the loss of 50."
+    )
+    whole = Totals(attempted=1000, acked=1000, promised=1000, refused=0, unknown=0)
+    assert promised_lines([replace(verdict("a", Status.PASS), facts=VerdictFacts(records=whole))]) == []
+
+
+def test_the_losses_that_a_contract_permits_are_shown_beside_the_promised_records() -> None:
+    given = replace(verdict("a", Status.PASS, lost(50, excused_by="acks=1")), promised=950, durable=950)
+    said = text_of(gate_summary(ran("a", Status.PASS)), given)
+    permitted = "with 50 whose loss the contract permits, 950 of 1,000 records (95 %, 1.3 nines)"
+    assert f"  950 of 950 promised records (100 %) are durable; {permitted}" in said
 
 
 @pytest.mark.parametrize(
@@ -550,7 +598,7 @@ def test_the_readme_shows_a_real_fail() -> None:
     ],
 )
 def test_a_share_is_never_rounded_up_to_100_percent(part: int, whole: int, said: str) -> None:
-    assert _share(part, whole, "acked") == f"{part:,} of {whole:,} acked records{said}"
+    assert _share(part, whole, "records") == f"{part:,} of {whole:,} records{said}"
 
 
 IN_A_TERMINAL = """
@@ -675,4 +723,4 @@ def test_without_deletions_nothing_is_said_of_them() -> None:
 
 def test_deleted_records_are_not_durable() -> None:
     said = text_of(gate_summary(ran("a", Status.PASS)), with_deleted({"retention.ms=1000": 21}))
-    assert "979 of 979 promised records (100 %) durable; raw 979 of 1,000 acked records (97.9 %, 1.7 nines)" in said
+    assert "  979 of 979 promised records (100 %) are durable" in said.splitlines()

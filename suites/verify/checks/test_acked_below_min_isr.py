@@ -134,7 +134,7 @@ def test_an_acknowledgement_below_min_insync_replicas_is_a_finding(name: str, ju
 def test_the_finding_names_the_records_and_how_many_were_in_sync(judged: dict[str, Verdict]) -> None:
     (one,) = judged["the leader alone"].findings
     assert (one.topic, one.partition, one.offset_first, one.offset_last, one.stream) == ("t", 0, 2, 3, 1)
-    assert one.detail == "it was sent and acknowledged with acks=all while the size of the ISR was 1"
+    assert one.detail == "the record was sent and acknowledged with acks=all while the size of the ISR was 1"
     assert one.contract == (
         "with acks=all nothing is acknowledged while fewer than min.insync.replicas=2 are in sync (KAFKA-15583)"
     )

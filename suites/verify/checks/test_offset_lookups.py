@@ -218,13 +218,14 @@ def test_each_wrong_answer_about_a_time_is_found_and_nothing_else(name: str, jud
 
 def test_a_finding_reports_the_request_and_the_answer(judged: dict[str, Verdict]) -> None:
     (late,), (none,), (early,) = (judged[name].findings for name in ("a later record", "no record", "an older record"))
-    assert late.detail == "it is the first record of the requested time or later, and the leader answered offset 2"
+    assert late.detail == "the record is the first one of the requested time or later, and the leader answered offset 2"
     assert late.offset_first == 1
     assert none.detail == (
-        "it is the first record of the requested time or later, and the leader answered that there is none"
+        "the record is the first one of the requested time or later, and the leader answered that there is none"
     )
     assert early.detail == (
-        f"the leader answered with it, and it is older than the requested time, timestamp {START_NS // MS + 5} ms"
+        "the leader answered with the record, and it is older than the requested time, "
+        f"timestamp {START_NS // MS + 5} ms"
     )
     assert early.offset_first == 2
 

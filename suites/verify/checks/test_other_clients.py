@@ -181,8 +181,8 @@ def test_a_contradiction_between_acknowledgements_is_named(judged: dict[str, Ver
     found = {f.kind.value: f for f in judged["acknowledged twice to the release's own client"].findings}
     assert conflict.offset_first == 2
     assert found["conflicting"].detail == (
-        "it is missing, and another record was acknowledged at its offset, too; acknowledgements named the offset for "
-        "up to 2 records"
+        "the record is missing, and another record was acknowledged at its offset, too; acknowledgements named the "
+        "offset for up to 2 records"
     )
     (note,) = judged["acknowledged twice to librdkafka"].notes
     assert note.startswith("conflicting: 1 missing records were acknowledged at the offset of another acknowledged")

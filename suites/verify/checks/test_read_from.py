@@ -140,8 +140,8 @@ def test_a_finding_names_the_start_of_the_read_and_the_missing_record(judged: di
         for name in ("two records too late", "out of range, and the record exists", "a deleted record")
     )
     assert (passed.offset_first, passed.offset_last, passed.seq_first, passed.reader) == (1, 2, 1, "probe")
-    assert passed.detail == "a read that started at offset 1 did not return it"
+    assert passed.detail == "a read that started at offset 1 did not return the record"
     assert denied.offset_first == 2
-    assert denied.detail == "the leader answered that it is out of range, and the log starts at offset 0"
+    assert denied.detail == "the leader answered that the record is out of range, and the log starts at offset 0"
     assert served.offset_first == 2
-    assert served.detail == "a reader received it, although the log started at offset 3"
+    assert served.detail == "a reader received the record, although the log started at offset 3"

@@ -122,10 +122,11 @@ def test_findings_report_the_difference(judged: dict[str, Verdict]) -> None:
     (off,), (codec,), (back,) = (judged[name].findings for name in names)
     assert (off.offset_first, off.seq_first) == (2, 2)
     assert off.detail == (
-        f"its timestamp is not the one that the client set or the leader reported: timestamp {START_NS // MS + 4} ms"
+        "the record's timestamp is not the one that the client set or the leader reported: "
+        f"timestamp {START_NS // MS + 4} ms"
     )
     assert codec.offset_first == back.offset_first == 3
-    assert codec.detail == "its batch on disk has another codec than the topic's compression.type"
+    assert codec.detail == "the record's batch on disk has another codec than the topic's compression.type"
     assert back.detail == (
-        f"its batch is older than a batch before it in the log, which has timestamp {START_NS // MS + 3000} ms"
+        f"the record's batch is older than a batch before it in the log, which has timestamp {START_NS // MS + 3000} ms"
     )

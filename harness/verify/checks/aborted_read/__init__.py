@@ -86,23 +86,26 @@ CHECK: Final = Check(
     },
     seen={
         (Kind.ABORTED_READ, AbortedRead.DRAIN): lambda run: (
-            f"read_committed returned it, and its {span(run, 'transaction')} was aborted"
+            f"read_committed returned the record, although it is of aborted {span(run, 'transaction')}"
         ),
         (Kind.ABORTED_READ, AbortedRead.EARLY): lambda run: (
-            f"a read_committed reader received it before its {span(run, 'transaction')} was asked to commit"
+            f"a read_committed reader received the record before the producer asked to commit "
+            f"{span(run, 'transaction')}, which wrote it"
         ),
         (Kind.ABORTED_READ, AbortedRead.INPUT): lambda run: (
-            f"an application that reads with read_committed processed it, and its {span(run, 'transaction')} was "
-            "aborted"
+            f"an application that reads with read_committed processed the record, although it is of aborted "
+            f"{span(run, 'transaction')}"
         ),
         (Kind.ABORTED_READ, AbortedRead.INPUT_EARLY): lambda run: (
-            f"an application that reads with read_committed processed it before its {span(run, 'transaction')} was "
-            "asked to commit"
+            f"an application that reads with read_committed processed the record before the producer asked to commit "
+            f"{span(run, 'transaction')}, which wrote it"
         ),
         (Kind.ABORTED_READ, AbortedRead.OWN): lambda run: (
             f"{span(run, 'transaction')} received the record, which it had written itself and not yet committed"
         ),
-        (Kind.ABORTED_READ, AbortedRead.READER): "a read_committed reader received it, and its transaction was aborted",
+        (Kind.ABORTED_READ, AbortedRead.READER): (
+            "a read_committed reader received the record, although its transaction was aborted"
+        ),
     },
     queries={
         "aborted_read": aborted_read,

@@ -217,7 +217,7 @@ CHECK: Final = Check(
             "the offset is in no batch on this broker's disk, and another broker has it"
         ),
         (Kind.REPLICA_DIVERGENCE, OnDisk.LACKING): (
-            "it is the newest value of its key, which no cleaner may remove, and this broker's disk lacks it"
+            "the record is the newest value of its key, which no cleaner may remove, and this broker's disk lacks it"
         ),
     },
     # Readers show best what differs. Of the batches, a damaged one may differ, and a missing one leaves a hole.

@@ -7,7 +7,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from harness.model.contract.contract import MIN_INSYNC
+from harness.model.contract.contract import MIN_INSYNC, UNCLEAN
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
@@ -120,7 +120,7 @@ def _acks_keep(settings: Settings) -> str:
     topic, acks = settings.topic, settings.producer.acks if settings.producer else "all"
     least = topic and settings.over_time(MIN_INSYNC, topic.min_insync_replicas)
     in_sync = f" with {MIN_INSYNC}={least}" if topic and acks == "all" else ""
-    clean = " and no unclean election" if topic and not topic.unclean_election else ""
+    clean = f" and {UNCLEAN}=false" if topic and not topic.unclean_election else ""
     if acks == "0":
         return "acks=0 promises nothing, and no excuse covers this loss"
     limits = [
@@ -148,16 +148,18 @@ CHECK: Final = Check(
     kinds={Kind.LOST: Introduced(promise=_acks_keep, rank=70)},
     seen={
         (Kind.LOST, Lost.PASSED): (
-            "the read after healing passed its place, and no other one with its isolation returned it"
+            "a read after healing passed the place of the record without returning it, and no other read with the same "
+            "isolation level returned it"
         ),
         (Kind.LOST, Lost.TOPIC_GONE): (
             "another topic has the name now, and no declared step deleted the topic that the record was sent to"
         ),
-        (Kind.LOST, Lost.COMPACTED): "the read after healing passed its place without returning it",
+        (Kind.LOST, Lost.COMPACTED): "the read after healing passed the place of the record without returning it",
         (Kind.LOST, Lost.UNCOMMITTED_ONLY): (
-            "read_committed passed its offset without returning it; read_uncommitted returns it"
+            "read_committed lacks the record: a read after healing passed its offset without returning it. "
+            "read_uncommitted has it, so the log still holds the record"
         ),
-        (Kind.LOST, Lost.BEYOND_EVERY_LOG): "the log of every replica ends at or below its offset",
+        (Kind.LOST, Lost.BEYOND_EVERY_LOG): "the log of every replica ends at or below the offset of the record",
     },
     no_findings=frozenset({Lost.NOT_READ}),
     queries={"lost": lost, "beyond_every_log": beyond_every_log},

@@ -185,20 +185,23 @@ CHECK: Final = Check(
     breaks="an application that commits offsets in its transactions processes each input once (KIP-98, KIP-447)",
     seen={
         (Kind.DUPLICATED, ByApplication.PROCESSED): lambda run: (
-            f"the application processed it twice: the second output is in {_made_in(run)} at {span(run, 'offset')}"
-        ),
-        (Kind.REORDERED, ByApplication.PROCESSED): lambda run: (
-            f"the application processed it out of order: its output in {_made_in(run)} is below the output of an "
-            f"earlier input, which is at {span(run, 'offset')}"
-        ),
-        (Kind.TORN_TRANSACTION, ByApplication.UNPROCESSED): (
-            "the group committed past it in a transaction, and no output of it from a transaction is visible"
-        ),
-        (Kind.TORN_TRANSACTION, ByApplication.UNCOUNTED): lambda run: (
-            f"the group's committed offset is not past it, and its output is visible in {_made_in(run)} at "
+            f"the application processed the record twice: the second output is in {_made_in(run)} at "
             f"{span(run, 'offset')}"
         ),
-        (Kind.SKIPPED_READ, ByApplication.PROCESSED): "the group committed past it, and no output of it is visible",
+        (Kind.REORDERED, ByApplication.PROCESSED): lambda run: (
+            f"the application processed the record out of order: its output in {_made_in(run)} is below the output of "
+            f"an earlier input, which is at {span(run, 'offset')}"
+        ),
+        (Kind.TORN_TRANSACTION, ByApplication.UNPROCESSED): (
+            "the group committed past the record in a transaction, and no output of it from a transaction is visible"
+        ),
+        (Kind.TORN_TRANSACTION, ByApplication.UNCOUNTED): lambda run: (
+            f"the group's committed offset is not past the record, and its output is visible in {_made_in(run)} at "
+            f"{span(run, 'offset')}"
+        ),
+        (Kind.SKIPPED_READ, ByApplication.PROCESSED): (
+            "the group committed past the record, and no output of it is visible"
+        ),
     },
     queries={"processed": processed},
     adds=_unfinished,

@@ -206,14 +206,14 @@ CHECK: Final = Check(
     breaks="a share group delivers each record until it is accepted, rejected or archived at its limit (KIP-932)",
     seen={
         (Kind.SKIPPED_READ, Shared.NEVER_GIVEN): (
-            "the share group has finished with it, and none of its members received it"
+            "the share group has finished with the record, and none of its members received it"
         ),
         (Kind.SKIPPED_READ, Shared.UNACCEPTED): lambda run: (
-            f"the share group has finished with it, and no member accepted or rejected it; it was delivered up to "
-            f"{run.other_last} times"
+            f"the share group has finished with the record, and no member accepted or rejected it; it was delivered "
+            f"up to {run.other_last} times"
         ),
         (Kind.COMMIT_REGRESSED, Shared.ANSWERED_AGAIN): (
-            "the share group delivered it again after an accept or reject of it had been acknowledged"
+            "the share group delivered the record again after an accept or reject of it had been acknowledged"
         ),
     },
     queries={"share_groups": share_groups},

@@ -44,10 +44,10 @@ CHECK: Final = Check(
         )
     },
     seen={
-        (Kind.SKIPPED_READ, Only.ONE): "the reader went past it without receiving it, and it is in the log",
+        (Kind.SKIPPED_READ, Only.ONE): "the reader went past the record without receiving it, and it is in the log",
         (Kind.SKIPPED_READ, PassedOver.ONE): (
-            "the reader went past it without receiving it, and nothing had deleted it by then; it is no longer in the "
-            "log, or the read after healing did not get there"
+            "the reader went past the record without receiving it, and nothing had deleted it by then; it is no longer "
+            "in the log, or the read after healing did not get there"
         ),
     },
     queries={"skipped_read": skipped_read, "passed_over": by_ledger},

@@ -260,7 +260,9 @@ def test_a_finding_names_both_places(judged: dict[str, Verdict]) -> None:
     (twice,) = judged["processed twice"].findings
     assert (twice.topic, twice.partition, twice.offset_first, twice.offset_last, twice.count) == ("t", 0, 0, 1, 2)
     assert (twice.stream, twice.seq_first, twice.seq_last, twice.reader) == (1, 0, 1, "p")
-    assert twice.detail == "the application processed it twice: the second output is in made/0 at offsets 3 to 4"
+    assert (
+        twice.detail == "the application processed the record twice: the second output is in made/0 at offsets 3 to 4"
+    )
     (torn,) = [f for f in judged["the outputs count and the offsets do not"].findings if f.count == 2]
     assert (torn.topic, torn.offset_first, torn.offset_last) == ("t", 2, 3)
     assert torn.detail.endswith("visible in made/0 at offsets 3 to 4")
@@ -270,8 +272,8 @@ def test_a_reordering_names_the_place_of_the_outputs(judged: dict[str, Verdict])
     (reordered,) = judged["streams: out of order"].findings
     assert (reordered.topic, reordered.offset_first, reordered.reader) == ("t", 2, "p")
     assert reordered.detail == (
-        "the application processed it out of order: its output in made/0 is below the output of an earlier input, "
-        "which is at offset 3"
+        "the application processed the record out of order: its output in made/0 is below the output of an earlier "
+        "input, which is at offset 3"
     )
 
 

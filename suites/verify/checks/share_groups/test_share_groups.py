@@ -288,12 +288,14 @@ def test_a_finding_names_the_record(judged: dict[str, Verdict]) -> None:
     (skipped,) = judged["never delivered, in the middle"].findings
     assert (skipped.topic, skipped.partition, skipped.offset_first, skipped.reader) == ("t", 0, 1, "s")
     assert (skipped.stream, skipped.seq_first) == (1, 1)
-    assert skipped.detail == "the share group has finished with it, and none of its members received it"
+    assert skipped.detail == "the share group has finished with the record, and none of its members received it"
     (again,) = judged["released below the limit, and not delivered again"].findings
     assert again.detail.endswith("no member accepted or rejected it; it was delivered up to 1 times")
     assert again.contract.endswith("(KIP-932)")
     (twice,) = judged["accepted twice"].findings
-    assert twice.detail == ("the share group delivered it again after an accept or reject of it had been acknowledged")
+    assert twice.detail == (
+        "the share group delivered the record again after an accept or reject of it had been acknowledged"
+    )
 
 
 def test_an_archived_record_is_excused_with_its_limit(judged: dict[str, Verdict]) -> None:
