@@ -1,4 +1,4 @@
-"""What a page can tell about the cause of an incident: facts that are near it, and where to look next.
+"""Facts near the cause of an incident: the active faults, the ends of transactions, end markers, and log lines.
 
 Nothing here concludes a cause. Each sentence is a fact of the evidence.
 """
@@ -39,7 +39,7 @@ def facts_near(
 
 
 def _fault_window(times: RecordTimes, evidence: Evidence) -> Iterator[str]:
-    """Which faults were active when the records were acknowledged, or how near the next ones were."""
+    """The faults that were active when the records were acknowledged, or the distance to the next ones."""
     span_ns, what = (times.acked_ns, "acknowledged") if times.acked_ns else (times.sent_ns, "sent")
     if span_ns is None:
         return
@@ -93,7 +93,7 @@ def _transactions(times: RecordTimes, evidence: Evidence, place: Place | None) -
 def _markers(
     incident: Incident, times: RecordTimes, evidence: Evidence, place: Place | None, missing: list[str]
 ) -> Iterator[str]:
-    """How the transaction of the last record ended in the log, where there is one."""
+    """The end marker of the transaction of the last record, where there is one."""
     offsets = None if place is None else offsets_of(incident, place)
     if place is None or offsets is None or not times.transactions:
         return

@@ -1,4 +1,4 @@
-"""What happened around an incident, in the order of time: to its records, to its partition, and to the cluster."""
+"""Events around an incident in the order of time: of its records, of its partition, and of the faults."""
 
 from __future__ import annotations
 

@@ -87,7 +87,8 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Around:
-    """What the pages of one scenario share. folder: of the pages. stems: those with a page. same: see same_records."""
+    """Parts that the pages of one scenario share. folder: of the pages. stems: of those with a page. same: see
+    same_records."""
 
     loaded: Loaded
     bundle: Path

@@ -1,4 +1,4 @@
-"""Why the records of an incident are promised, although a broker log speaks of an unclean election.
+"""Sentences about elections from outside the ISR: whether they are permitted, and whether they lost the records.
 
 The controller logs every leader from outside the ISR as UNCLEAN, also the last known leader that leads again when ISR
 and ELR are empty (KIP-966). That needs no permission, and the leader has what it had acknowledged.

@@ -1,4 +1,4 @@
-"""Which incidents are about the same records: one broken transaction may be a loss and a torn transaction, too."""
+"""Incidents about the same records: one broken transaction may be a loss and a torn transaction, too."""
 
 from __future__ import annotations
 

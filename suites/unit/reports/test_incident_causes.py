@@ -1,4 +1,4 @@
-"""What a page says about the cause of an incident: moments, faults, end markers, logs, and permitted elections."""
+"""A page tells the facts near the cause of an incident: moments, faults, end markers, logs, and permitted elections."""
 
 from __future__ import annotations
 

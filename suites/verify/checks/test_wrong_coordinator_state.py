@@ -61,6 +61,11 @@ def with_fact(history: Built, **fact: Any) -> Built:
     return history
 
 
+def with_producer(history: Built, client: str) -> Built:
+    history.scenario |= {"producers": [{"name": "p", "client": client, "topics": []}]}
+    return history
+
+
 COPIES: Final = [{"broker": 1, "logged": {"offset": 6}}, {"broker": 3, "logged": {"offset": 7}}]
 TRANSACTION: Final = transaction(3)["logged"]
 GROUP: Final = {"epoch": 9, "assignment_epoch": 9, "members": "a 9"}
@@ -123,6 +128,11 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
         with_fact(looked(transaction(0), text=TEXT), kind="stopped", how="killed"),
         [WRONG],
     ),
+    "commits of a Kafka Streams application, under ids of its own": (
+        with_producer(looked(transaction(0), text=TEXT), "streams"),
+        [],
+    ),
+    "commits of another client": (with_producer(looked(transaction(0), text=TEXT), "java"), [WRONG]),
     "coordinators were not compared": (History("AA").build(), []),
     "a run that ended early": (looked(state(answered=None)), []),
 }
