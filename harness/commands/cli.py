@@ -16,6 +16,7 @@ import reports
 from harness.commands import completion, doctor, listing, open_report
 from harness.commands import verify as verify_command
 from harness.commands.audit import audit
+from harness.commands.chaos_commands import chaos, replay, shrink
 from harness.commands.compare import compare, gate_against
 from harness.commands.contract_options import Given, settings_options
 from harness.commands.exit_codes import guarded, writable_folder, writable_here
@@ -87,6 +88,9 @@ def commands() -> None:
 
 
 commands.add_command(audit)
+commands.add_command(chaos)
+commands.add_command(replay)
+commands.add_command(shrink)
 commands.add_command(compare)
 commands.add_command(history_command)
 

@@ -93,8 +93,8 @@ def play(planned: Plan, progress: Progress, began_s: float | None = None) -> Gat
     options, release = planned.options, planned.release
     out = options.out or OUT_DEFAULT / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{release.version}"
     files = files_of(release)
-    named = _reported(release, files.digest)
-    tasks = [_task(one, planned.choice, planned.releases, options, out, named) for one in planned.selection.selected]
+    named = reported(release, files.digest)
+    tasks = [task_of(one, planned.choice, planned.releases, options, out, named) for one in planned.selection.selected]
     summary = _summary(planned.choice, planned.selection, named, options)
     _make_folder(out)
     if files.listing:
@@ -108,9 +108,10 @@ def play(planned: Plan, progress: Progress, began_s: float | None = None) -> Gat
     return GateResult(out=out, summary=summary)
 
 
-def _task(
+def task_of(
     one: Selected, choice: Choice, releases: Releases, options: GateOptions, out: Path, named: NamedRelease
 ) -> Task:
+    """The run of a scenario. out: the folder in which its bundle will be."""
     control = one.declared.negative_control if one.played is not one.declared else None
     records = records_of(one.declared, choice.gate, options.records)
     records = max(records, tier_rules.records_min(one.played))
@@ -127,7 +128,7 @@ def _task(
         java=clients_of(releases.tested),
         origin=Origin(
             release=named,
-            starts_on=_reported(start) if start else None,
+            starts_on=reported(start) if start else None,
             backend=one.backend,
             limits=asdict(options.limits),
             tier_storage=options.tier_storage.class_name if options.tier_storage else None,
@@ -137,7 +138,8 @@ def _task(
     )
 
 
-def _reported(release: Release, build: BuildDigest | None = None) -> NamedRelease:
+def reported(release: Release, build: BuildDigest | None = None) -> NamedRelease:
+    """The release as documents name it."""
     return NamedRelease(version=release.version, commit=release.commit, source=release.source, build=build)
 
 

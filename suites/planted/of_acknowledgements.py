@@ -100,6 +100,16 @@ def near_acked_below_min_isr_of_a_frozen_leader(copy: Copy) -> Expected:
     return passes()
 
 
+@plant
+def near_acked_below_min_isr_of_a_new_controller(copy: Copy) -> Expected:
+    """The change was written by a controller that was replaced, so the leader may have learned of it much later."""
+    rows = _sent_late(copy)
+    _shrunk(copy, rows[0]["called_ns"], max(row["returned_ns"] for row in rows))
+    with copy.document("history") as history:
+        history["changes"][-1]["controller_epoch"] += 1
+    return passes()
+
+
 def _sent_late(copy: Copy) -> list[Row]:
     """Acknowledged sends that overlap one that was made long after the last change of the ISR, by their calls; all
     that lie within the time of these."""

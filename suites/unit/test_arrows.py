@@ -39,6 +39,7 @@ ROOMS: dict[str, set[str]] = {
     "scenarios": {"model", "faults"},
     "verify": {"model", "evidence"},
     "run": {*_BASE, "faults", "workload", "scenarios", "audit"},
+    "chaos": {*_BASE, "faults", "scenarios"},
 }
 ROOMS["commands"] = {*ROOMS}
 

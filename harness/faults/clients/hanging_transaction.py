@@ -53,6 +53,7 @@ class AbortTransaction(Action):
     """
 
     do: ClassVar[str] = ABORT_TRANSACTION
+    by_hand: ClassVar[str] = "it needs a transaction that a defect left hanging"
     facts: ClassVar[Declares] = (Declared(FactKind.TRANSACTION_ABORTED),)
     summary: ClassVar[str] = (
         "Aborts a hanging transaction of a producer on a partition, as kafka-transactions.sh abort does (KIP-664)."

@@ -46,6 +46,8 @@ class ReaderDies(Fault):
         if self.group in plan.scenario.share_groups:
             return
         members = [r.name for r in plan.scenario.readers if r.group == self.group]
+        if not members:
+            raise BadInput(f"group: {self.group} is no group of a reader; for a processor use processor_dies")
         if len(members) > 1:
             raise BadInput(
                 f"group: {self.group} has several members, {', '.join(members)}, and this step needs the only one; "

@@ -35,6 +35,7 @@ class ControllerWiped(Fault):
     """The others have committed beyond its log before the disk is replaced."""
 
     do: ClassVar[str] = "controller_wiped"
+    proven_late: ClassVar[bool] = True
     facts: ClassVar[Declares] = (
         Declared(FactKind.STOPPED, how=Stop.KILLED, of_controllers=True),
         Declared(FactKind.DATA_LOST, what="disk", of_controllers=True),

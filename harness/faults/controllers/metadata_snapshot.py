@@ -33,6 +33,7 @@ class MetadataSnapshot(Fault):
     """A snapshot is new when it covers everything that was committed when the step began."""
 
     do: ClassVar[str] = "metadata_snapshot"
+    proven_late: ClassVar[bool] = True
     facts: ClassVar[Declares] = (
         Declared(FactKind.STOPPED, how=Stop.KILLED, of_controllers=True),
         Declared(FactKind.QUORUM_LOST, of_controllers=True, of_majority=True),

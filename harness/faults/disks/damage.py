@@ -124,6 +124,12 @@ class Damage(Fault):
     """
 
     do: ClassVar[str] = "damage"
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {
+        "what": ("torn_tail", "index", "time_index", "leader_epoch_checkpoint", "producer_snapshot", "wiped"),
+        "by": (None,),
+        "segment": (None,),
+    }
+    proven_late: ClassVar[bool] = True
     facts: ClassVar[Declares] = (
         Declared(FactKind.STOPPED),
         Declared(FactKind.DISK_DAMAGED),

@@ -82,6 +82,12 @@ class DamageMetadata(Fault):
     """`of` names the replica of "partition_metadata"."""
 
     do: ClassVar[str] = "damage_metadata"
+    # Damage that a broker notices after either kind of stop.
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {
+        "node": ("broker(1)", "broker(2)", "broker(3)"),
+        "what": ("meta_properties", "cluster_id", "partition_metadata"),
+    }
+    proven_late: ClassVar[bool] = True
     facts: ClassVar[Declares] = (
         Declared(FactKind.STOPPED),
         Declared(FactKind.METADATA_DAMAGED),

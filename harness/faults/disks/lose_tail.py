@@ -54,6 +54,8 @@ class LoseTail(Fault):
     """An event `lost_tail` records the new log end offset, and whether ELR is on."""
 
     do: ClassVar[str] = "lose_tail"
+    by_hand: ClassVar[str] = "it needs a leader that is alone in sync, and an exact number of lost records"
+    proven_late: ClassVar[bool] = True
     facts: ClassVar[Declares] = (
         Declared(FactKind.STOPPED, how=Stop.KILLED),
         Declared(FactKind.DATA_LOST, what="tail"),

@@ -26,6 +26,7 @@ from harness.kafka.admin.client import LogDirectories, ReplicaDirectory
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
 from harness.model.place import Place
+from harness.model.scenario.rules import partition_of
 from harness.model.scenario.scenario import LOG_DIRS_MAX, Range
 from harness.model.waiting import wait_for
 
@@ -43,6 +44,8 @@ class MoveLogDirs(Fault):
     """
 
     do: ClassVar[str] = "move_log_dirs"
+    # Brokers by their numbers: of others it is not known before the run which replicas they have.
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"node": ("broker(1)", "broker(2)", "broker(3)")}
     facts: ClassVar[Declares] = (Declared(FactKind.COPIES_REBUILT),)
     summary: ClassVar[str] = (
         "Moves replicas of a broker to its next log directory, or to `to`, at rate_kb_s; healing waits for the end."
@@ -61,6 +64,10 @@ class MoveLogDirs(Fault):
             )
         if self.to > log_dirs:
             raise BadInput(f"to: brokers have {log_dirs} log directories; give 1 to {log_dirs}")
+        named = self.on or tuple(f"{topic.name}/*" for topic in plan.scenario.topics)
+        for place in (place for text in named for place in partition_of(text, plan.all_topics)):
+            if not plan.may_hold(self.node, place):
+                raise BadInput(f"node: {self.node} has no replica of {place[0]}/{place[1]}; name a broker that has one")
 
     @contextmanager
     def active(self, context: StepContext) -> Iterator[Injection]:
@@ -85,6 +92,7 @@ class RedirectLogDirs(Action):
     """
 
     do: ClassVar[str] = "redirect_log_dirs"
+    by_hand: ClassVar[str] = "it needs a move between log directories that is still under way"
     facts: ClassVar[Declares] = (Declared(FactKind.COPIES_REBUILT),)
     summary: ClassVar[str] = "Calls off a move of replicas between log directories, or redirects it to `to`."
     proof: ClassVar[str] = "second copies of the replicas were in the making, and then they were dropped"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -23,6 +23,7 @@ class Flap(Cut):
     """`src`, `dst`, `mode` and `direction` are those of `cut`."""
 
     do: ClassVar[str] = "flap"
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"down_s": (1.0, 2.5), "up_s": (0.3, 0.7)}
     summary: ClassVar[str] = "Cuts links as `cut` does for down_s and heals them for up_s, in turn, until it is healed."
     proof: ClassVar[str] = "as for `cut`, and the links were healed at least twice"
     down_s: Deadline = 1.0

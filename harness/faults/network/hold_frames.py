@@ -10,7 +10,7 @@ transaction.version 2).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import ClassVar, Final
@@ -59,6 +59,9 @@ class HoldFrames(Fault):
     """
 
     do: ClassVar[str] = "hold_frames"
+    # Frames that each leader gets; those of transactions and groups arrive at one coordinator only.
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"apis": (("Produce",),), "producer": ("",)}
+    proven_late: ClassVar[bool] = True
     facts: ClassVar[Declares] = (Declared(FactKind.FRAMES_HELD),)
     summary: ClassVar[str] = (
         "Holds requests of a kind (`apis`) on their way to brokers; healing delivers them, late but unchanged."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -29,6 +29,9 @@ class Isolate(Fault):
     """`away_from` names the sides to cut the links with."""
 
     do: ClassVar[str] = "isolate"
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {
+        "away_from": (("brokers",), ("controllers",), ("clients",), ("brokers", "controllers"), ("brokers", "clients"))
+    }
     facts: ClassVar[Declares] = (Declared(FactKind.LINKS_CUT),)
     summary: ClassVar[str] = 'Cuts brokers off from "brokers", "controllers", "clients" or several of them, both ways.'
     proof: ClassVar[str] = (

@@ -22,6 +22,7 @@ class LoseAnswers(Fault):
     """Requests still arrive. Healing closes the connections, so that the clients retry at once."""
 
     do: ClassVar[str] = "lose_answers"
+    proven_late: ClassVar[bool] = True
     facts: ClassVar[Declares] = (Declared(FactKind.ANSWERS_LOST),)
     summary: ClassVar[str] = (
         "Drops the answers of brokers to clients, while requests still arrive; healing closes the connections."

@@ -44,6 +44,7 @@ class Slow(LinkFault):
     """The delay applies to each chosen direction."""
 
     do: ClassVar[str] = "slow"
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"latency_ms": (500, 1500), "jitter_ms": (0, 100)}
     facts: ClassVar[Declares] = (Declared(FactKind.LINKS_SLOW),)
     summary: ClassVar[str] = (
         "Delays the links from `src` to `dst` by latency_ms, plus or minus jitter_ms, and limits them to rate_kb_s."

@@ -37,6 +37,7 @@ class Split(Fault):
     """
 
     do: ClassVar[str] = "split"
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"mode": ("silent", "refusing"), "direction": ("both",)}
     facts: ClassVar[Declares] = (Declared(FactKind.LINKS_CUT),)
     summary: ClassVar[str] = (
         "Splits the network: into a ring of neighbours, a minority and a majority, or two halves joined by a bridge."

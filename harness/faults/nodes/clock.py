@@ -6,7 +6,7 @@ A clock that gains or loses time is set in steps, because a process reads its of
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -49,6 +49,7 @@ class Clock(Fault):
     """An event `clock` records the jump and the rate."""
 
     do: ClassVar[str] = "clock"
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"jump_s": (-60.0, 5.0, 60.0)}
     facts: ClassVar[Declares] = (Declared(FactKind.CLOCK_CHANGED),)
     summary: ClassVar[str] = (
         "Sets the clocks of nodes ahead or back by jump_s, or makes them gain or lose time at `rate`; "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar
 
@@ -24,6 +25,7 @@ class CreatePartitions(Action):
     """From then on "all partitions" of the load and of later steps includes the new ones."""
 
     do: ClassVar[str] = "create_partitions"
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"total": (2, 3, 4, 5)}
     facts: ClassVar[Declares] = (Declared(FactKind.PARTITIONS_ADDED),)
     summary: ClassVar[str] = "Adds partitions to a topic, up to `total` in all, and waits until each new one has acks."
     proof: ClassVar[str] = "records were acknowledged on each new partition"

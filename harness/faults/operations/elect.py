@@ -29,6 +29,7 @@ class ElectPreferred(Action):
     """
 
     do: ClassVar[str] = "elect_preferred"
+    follows: ClassVar[frozenset[FactKind]] = frozenset({FactKind.STOPPED, FactKind.FROZEN, FactKind.LEADERS_MOVED})
     facts: ClassVar[Declares] = (Declared(FactKind.LEADERS_MOVED),)
     summary: ClassVar[str] = "Moves the leadership of partitions back to the first of their replicas."
     proof: ClassVar[str] = (
@@ -64,6 +65,7 @@ class ElectUnclean(Action):
     """
 
     do: ClassVar[str] = ELECT_UNCLEAN
+    by_hand: ClassVar[str] = "it needs a partition without a leader"
     facts: ClassVar[Declares] = (Declared(FactKind.LEADERS_MOVED),)
     summary: ClassVar[str] = "Elects a leader that is not in sync, on partitions without a leader."
     proof: ClassVar[str] = (

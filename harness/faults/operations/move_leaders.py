@@ -55,6 +55,7 @@ class MoveLeaders(Action):
     """`without` names brokers that must not lead, such as "broker(3)" or "brokers(2, 3)"."""
 
     do: ClassVar[str] = "move_leaders"
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"without": ("",)}
     facts: ClassVar[Declares] = (Declared(FactKind.LEADERS_MOVED),)
     summary: ClassVar[str] = "Makes another in-sync replica the preferred leader of each partition, and elects it."
     proof: ClassVar[str] = "the chosen replica leads"

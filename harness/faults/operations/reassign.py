@@ -47,6 +47,7 @@ class Reassign(Action):
     """
 
     do: ClassVar[str] = "reassign"
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"wait": (True,)}
     facts: ClassVar[Declares] = (Declared(FactKind.COPIES_REBUILT), Declared(FactKind.LEADERS_MOVED))
     summary: ClassVar[str] = (
         "Moves every replica of partitions `shift` brokers further, and waits until the new replicas are in sync."

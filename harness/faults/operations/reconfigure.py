@@ -26,6 +26,10 @@ class Reconfigure(Fault):
     """Dynamic settings of brokers are those of KIP-226, incremental changes those of KIP-339."""
 
     do: ClassVar[str] = "reconfigure"
+    # A setting that topics and brokers both have.
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {
+        "config": ({"compression.type": "zstd"}, {"compression.type": "gzip"})
+    }
     facts: ClassVar[Declares] = (Declared(FactKind.CONFIG_TOGGLED),)
     summary: ClassVar[str] = "Sets `config` of a topic or of brokers and reverts it, in turn, until it is healed."
     proof: ClassVar[str] = (

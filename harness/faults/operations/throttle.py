@@ -31,6 +31,7 @@ class Throttle(Fault):
     """
 
     do: ClassVar[str] = "throttle"
+    by_hand: ClassVar[str] = "it needs a replica that is out of sync when it begins"
     facts: ClassVar[Declares] = (Declared(FactKind.REPLICATION_THROTTLED),)
     summary: ClassVar[str] = (
         "Throttles replication of partitions to rate_kb_s a broker, on the `side` of leaders, of followers or both."

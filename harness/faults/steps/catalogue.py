@@ -24,6 +24,9 @@ INCONCLUSIVE. A row with `for_s` is healed whatever happens: with `for_s` above 
 else by a later step `heal`, or at the end of the steps. A row without `for_s` is an action that disturbs the data path;
 it is done when it returns. An argument that has no value in the last column is required.
 
+The last column of faults is about generated scenarios (`durability chaos`): whether they use it, what arguments they
+draw from beside those that refer to the scenario or list their values, and which facts an earlier step must have.
+
 The facts of a step are all that a verdict knows of it; `harness/evidence/FORMAT.md` describes them. Where `stopped` has
 no reason, it depends on the arguments.
 """
@@ -41,7 +44,7 @@ def tables(kinds: Sequence[type[Kind]]) -> str:
     """A table of the faults among some kinds, and one of the other steps."""
     parts = []
     if faults := [kind for kind in kinds if is_disturbance(kind)]:
-        columns = ("fault", "what it breaks", "facts", "needs", "proof of its effect", "arguments")
+        columns = ("fault", "what it breaks", "facts", "needs", "proof of its effect", "arguments", "generated")
         parts.append(_table(columns, faults))
     if others := [kind for kind in kinds if not is_disturbance(kind)]:
         parts.append(_table(("step", "what it does", "facts", "needs", "arguments"), others))
@@ -56,8 +59,19 @@ def _table(columns: tuple[str, ...], kinds: list[type[Kind]]) -> str:
 
 
 def _cells(kind: type[Kind]) -> tuple[str, ...]:
-    proof = [kind.proof] if is_disturbance(kind) else []
-    return (f"`{kind.do}`", kind.summary, _facts(kind), _needs(kind), *proof, _arguments(kind))
+    cells = (f"`{kind.do}`", kind.summary, _facts(kind), _needs(kind))
+    return (
+        (*cells, kind.proof, _arguments(kind), _generated(kind)) if is_disturbance(kind) else (*cells, _arguments(kind))
+    )
+
+
+def _generated(kind: type[Kind]) -> str:
+    """Whether generated scenarios use a kind: what its arguments are drawn from, and after which facts it comes."""
+    if kind.by_hand:
+        return f"no: {kind.by_hand}"
+    drawn = [f"`{name}` from {', '.join(map(_toml, values))}" for name, values in kind.drawn.items()]
+    after = [f"after {' or '.join(sorted(kind.follows))}"] if kind.follows else []
+    return "; ".join([*drawn, *after]) or "yes"
 
 
 def _facts(kind: type[Kind]) -> str:
@@ -108,4 +122,6 @@ def _toml(value: object) -> str:
         return f'"{value}"'
     if isinstance(value, int | float):
         return f"{value:g}"
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key} = {_toml(one)}' for key, one in value.items())}}}"
     return "unset" if value is None else "{}"

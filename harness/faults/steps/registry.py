@@ -12,7 +12,7 @@ import typing
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Annotated, ClassVar, Final, get_args, get_origin, get_type_hints
+from typing import Annotated, ClassVar, Final, get_args, get_origin
 
 import harness.faults
 from harness.clusters.disks import loop_devices
@@ -23,7 +23,7 @@ from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 from harness.model.hints import hint
 from harness.model.scenario.scenario import Scenario, Step
-from harness.model.scenario.toml import build
+from harness.model.scenario.toml import build, hints_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +65,7 @@ def check_steps(scenario: Scenario) -> None:
     for step in scenario.steps:
         kind = build_step(step, f"scenario {scenario.name}: ")
         try:
-            _check_step(kind, StepValidation(scenario, earlier), active)
+            check_step(kind, StepValidation(scenario, earlier), active)
         except BadInput as error:
             raise BadInput(f"scenario {scenario.name}: step {step.name}: {error}") from error
         if isinstance(kind, Heal):
@@ -75,7 +75,11 @@ def check_steps(scenario: Scenario) -> None:
         earlier[step.name] = kind
 
 
-def _check_step(kind: Kind, plan: StepValidation, active: Collection[str]) -> None:
+def check_step(kind: Kind, plan: StepValidation, active: Collection[str]) -> None:
+    """BadInput for a step that refers to something which does not exist, or that would have no effect.
+
+    active: the names of earlier faults that are not healed yet.
+    """
     optional = {entry.name for entry in fields(kind) if entry.default == ""}
     for name, marker, value in marked(kind):
         if value == "" and name in optional:
@@ -115,7 +119,7 @@ def lacking(scenario: Scenario, capabilities: Collection[str]) -> str | None:
 
 def marked(kind: Kind) -> Iterator[tuple[str, str, str | tuple[str, ...]]]:
     """(argument, marker, value) of the arguments that refer to something; step.py declares the markers."""
-    hints = get_type_hints(type(kind), include_extras=True)
+    hints = hints_of(type(kind))
     for entry in fields(kind):
         hint_ = hints[entry.name]
         marker = get_args(hint_)[1] if get_origin(hint_) is Annotated else None

@@ -18,7 +18,7 @@ from harness.clusters import choosing
 from harness.faults.steps.declared_facts import Declares
 from harness.faults.steps.step_context import StepContext
 from harness.model.documents.steps import Effect
-from harness.model.facts import OBSERVED
+from harness.model.facts import OBSERVED, FactKind
 from harness.model.scenario.scenario import Seconds
 
 if TYPE_CHECKING:
@@ -99,6 +99,11 @@ class Kind:
     internal: ClassVar[bool] = False  # also accepts Kafka's internal topics, which no producer writes to
     # All that the verifier knows of a step of this kind. There is no default: a step that changes nothing says so.
     facts: ClassVar[Declares]
+    # For generated scenarios (harness.chaos): values of arguments whose type does not name them; facts of which an
+    # earlier step must have one, or this one would have no effect; and why none of them uses this kind ("" = they do).
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {}
+    follows: ClassVar[frozenset[FactKind]] = frozenset()
+    by_hand: ClassVar[str] = ""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -154,6 +159,7 @@ class Fault(Kind, ABC):
 
     only_victims: ClassVar[bool] = True  # False: it also breaks nodes that `victims` does not name
     stops: ClassVar[bool] = False  # it stops processes; a stopped process cannot be stopped again
+    proven_late: ClassVar[bool] = False  # its effect can be proven only after it is healed
     for_s: Seconds = 0.0  # > 0: the step keeps the fault active for so long, and heals it
 
     def victims(self) -> str:

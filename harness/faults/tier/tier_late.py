@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -21,6 +21,7 @@ class TierLate(Fault):
     """`of`: only segments of one partition."""
 
     do: ClassVar[str] = "tier_late"
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"late_s": (1.0, 5.0)}
     facts: ClassVar[Declares] = (Declared(FactKind.TIER_UNAVAILABLE),)
     summary: ClassVar[str] = (
         "Makes the remote tier answer that segments copied in the last late_s seconds do not exist."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -23,6 +23,7 @@ class TierSlow(Fault):
     """`of`: only operations of one partition."""
 
     do: ClassVar[str] = "tier_slow"
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"delay_ms": (500, 2000), "rate_kb_s": (0,)}
     facts: ClassVar[Declares] = (Declared(FactKind.TIER_SLOW),)
     summary: ClassVar[str] = (
         "Delays operations (`ops`) of the remote tier by delay_ms, and limits each transfer to rate_kb_s."

@@ -108,6 +108,19 @@ def from_plain(content: Mapping[str, object], name: str, check_steps: StepsCheck
     return scenario
 
 
+def from_document(document: Mapping[str, object], check_steps: StepsCheck | None = None) -> Scenario:
+    """The scenario of a bundle's scenario.json: the inverse of `Scenario.as_dict`. BadInput if it is none."""
+    plain = typing.cast(Plain, _without_none(dict(document)))
+    name = _expect(str, plain.pop("name", None), "scenario.json: name", "a text")
+    where = f"scenario {name}"
+    for key in _NAMED:
+        rows = [dict(_expect(dict, r, where, "a table")) for r in _expect(list, plain.get(key, []), where, "a list")]
+        plain[key] = {str(row.pop("name", "")): row for row in rows}
+    steps = [dict(_expect(dict, r, where, "a table")) for r in _expect(list, plain.get("steps", []), where, "a list")]
+    plain["steps"] = [{**_expect(dict, step.pop("args", {}), where, "a table"), **step} for step in steps]
+    return from_plain(plain, name, check_steps)
+
+
 def to_plain(scenario: Scenario) -> Plain:
     """The scenario as TOML's plain types. Fields that are None are omitted, because TOML has no null."""
     plain = typing.cast(Plain, _without_none(scenario.as_dict()))
@@ -148,7 +161,7 @@ def build(cls: type, table: Mapping[str, object], where: str) -> object:
     """A dataclass from a TOML table, by its field types. Used for scenarios and for the arguments of steps."""
     known: dict[str, Field[object]] = {f.name: f for f in fields(cls) if f.init}
     refuse_unknown(table, known, where, "key")
-    hints = get_type_hints(cls, include_extras=True)
+    hints = hints_of(cls)
     missing = [n for n, f in known.items() if n not in table and f.default is MISSING and f.default_factory is MISSING]
     if missing:
         raise BadInput(f"{where}: {missing[0]!r} is missing")
@@ -157,6 +170,16 @@ def build(cls: type, table: Mapping[str, object], where: str) -> object:
         return cls(**arguments)
     except BadInput as error:  # arguments that do not go together
         raise BadInput(f"{where}: {error}") from error
+
+
+_HINTS: dict[type, Mapping[str, object]] = {}
+
+
+def hints_of(cls: type) -> Mapping[str, object]:
+    """The types of a dataclass's fields, with their annotations. To evaluate them takes most of the time of `build`."""
+    if cls not in _HINTS:
+        _HINTS[cls] = get_type_hints(cls, include_extras=True)
+    return _HINTS[cls]
 
 
 def _convert(hint_: object, value: object, where: str) -> object:

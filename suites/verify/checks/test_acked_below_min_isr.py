@@ -82,6 +82,12 @@ def one_replica(of: Metadata) -> Metadata:
     return of
 
 
+def led_by_another(of: Metadata) -> Metadata:
+    """Another controller is active when the ISR grows."""
+    of.rows[-1] = replace(of.rows[-1], controller_epoch=of.rows[-1].controller_epoch + 1)
+    return of
+
+
 # name -> (history, what condemns)
 CASES: dict[str, tuple[Built, list[str]]] = {
     "the leader alone": (told(), FOUND),
@@ -108,6 +114,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "the leader is frozen": (fact(told(), 1, 99, 105), []),
     "the leader was frozen until just before": (fact(told(), 1, 99, 102), []),
     "a controller is cut off": (fact(told(), CONTROLLER, 99, 105, "links_cut"), []),
+    "another controller was elected meanwhile": (told(led_by_another(metadata())), []),
     "a controller had a wrong clock": (fact(told(), CONTROLLER, 1, 2, "clock_changed"), []),
     "an earlier release": (told(version="3.6.2"), []),
     "upgraded from an earlier release": (starts_on(told(), "3.6.2"), []),

@@ -60,8 +60,16 @@ def test_the_catalogue_has_each_kind_once() -> None:
 def test_the_catalogue_shows_required_arguments_defaults_and_choices() -> None:
     row = next(line for line in catalogue.render().splitlines() if line.startswith("| `throttle` "))
     assert row.endswith(
-        '`rate_kb_s`, `on = []`, `side = "both"` (or leader, follower), `of = "new"` (or all), `for_s = 0` |'
+        '`rate_kb_s`, `on = []`, `side = "both"` (or leader, follower), `of = "new"` (or all), `for_s = 0` '
+        "| no: it needs a replica that is out of sync when it begins |"
     )
+
+
+def test_the_catalogue_shows_what_generated_scenarios_draw_from() -> None:
+    rows = {line.split("`")[1]: line for line in catalogue.render().splitlines() if line.startswith("| `")}
+    assert rows["kill"].endswith("| yes |")
+    assert rows["flap"].endswith("| `down_s` from 1, 2.5; `up_s` from 0.3, 0.7 |")
+    assert rows["elect_preferred"].endswith("| after frozen or leaders_moved or stopped |")
 
 
 def test_the_catalogue_names_the_only_backend_that_can_run_a_fault() -> None:

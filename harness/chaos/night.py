@@ -1,0 +1,211 @@
+"""The state of a night on disk: what it draws from, and one line for each episode that has ended.
+
+Both survive a kill at any moment: `night.json` is replaced as a whole, and a line of `episodes.jsonl` that was cut off
+counts as not written. The evidence of an episode without a line is judged if it was sealed; else it is played again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from harness import scenarios
+from harness.chaos.plan import Plan, name_of
+from harness.evidence.gate import is_bundle
+from harness.evidence.manifest import MANIFEST
+from harness.evidence.verdicts import FINDINGS, VERDICT
+from harness.model.errors import BadInput
+from harness.model.scenario.scenario import Scenario
+from harness.model.verdict import Status
+
+NIGHT: Final = "night.json"
+EPISODES: Final = "episodes.jsonl"
+PLANS: Final = "plans"
+# A night is PASS when so many of 100 episodes proved something.
+PROVED_PERCENT: Final = 90
+# The files that stay of an episode that is PASS.
+_KEPT: Final = frozenset({VERDICT, FINDINGS, MANIFEST, "scenario.json", "run.json", "steps.json"})
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """The origin of all plans of a night. Another command with the same --out must have the same."""
+
+    seed: int
+    profile: str
+    profile_sha256: str
+    release: str
+    build: str
+    backend: str
+
+
+class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One line: an episode that has ended. status: null = the harness failed, or it could not be played (`error`).
+
+    permits: topics that may lose records. pairs: what it covered (`coverage.pairs_of`). elapsed_s: how long the night
+    had lasted when it ended, judging included.
+    """
+
+    episode: int
+    variation: int = 0
+    status: Status | None = None
+    happenings: tuple[tuple[str, ...], ...] = ()
+    permits: tuple[str, ...] = ()
+    pairs: tuple[tuple[str, str], ...] = ()
+    findings: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()
+    of_release: bool = False
+    error: str | None = None
+    not_played: bool = False
+    took_s: float = 0.0
+    elapsed_s: float = 0.0
+
+    @property
+    def proved(self) -> bool:
+        """Whether it proved something: that nothing was lost, or that something was."""
+        return self.status in (Status.PASS, Status.FAIL)
+
+
+class Night:
+    """The folder of a night."""
+
+    def __init__(self, out: Path, header: Header, episodes: Sequence[Episode]) -> None:
+        self.out = out
+        self.header = header
+        self.episodes = list(episodes)
+
+    @classmethod
+    def open(cls, out: Path, header: Header) -> Night:
+        """Begins a night, or continues the one in this folder. BadInput if that has drawn from something else."""
+        file = out / NIGHT
+        if not file.is_file():
+            if out.is_dir() and any(out.iterdir()):
+                raise BadInput(f"--out {out} is not empty and has no {NIGHT}; give a folder that does not exist yet")
+            (out / PLANS).mkdir(parents=True)
+            _write(file, msgspec.json.encode(header))
+            return cls(out, header, [])
+        before = header_in(out)
+        for name in Header.__struct_fields__:
+            was, now = getattr(before, name), getattr(header, name)
+            if was != now:
+                raise BadInput(
+                    f"--out {out} has a night with the {name} {was}, and this one has {now}; give the same, or "
+                    "another folder"
+                )
+        night = cls(out, header, _lines(out / EPISODES))
+        night._drop_unfinished()
+        return night
+
+    @property
+    def elapsed_s(self) -> float:
+        return self.episodes[-1].elapsed_s if self.episodes else 0.0
+
+    def next_episode(self) -> int:
+        return max((one.episode for one in self.episodes), default=0) + 1
+
+    def waiting(self) -> list[int]:
+        """Episodes with sealed evidence and without a verdict, because the night was killed before that."""
+        judged = {one.episode for one in self.episodes}
+        found = [path.name for path in self.out.iterdir() if path.is_dir() and (path / MANIFEST).is_file()]
+        numbers = [int(name.rpartition("_")[2]) for name in found if name.startswith("episode_")]
+        return sorted(set(numbers) - judged)
+
+    def add(self, episode: Episode) -> None:
+        """Appends a line, and returns when it is on disk."""
+        with (self.out / EPISODES).open("ab") as file:
+            file.write(msgspec.json.encode(episode) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        self.episodes.append(episode)
+
+    def kept_plan(self, episode: int) -> Scenario:
+        """The plan of an episode that was played before."""
+        return scenarios.load(str(self.out / PLANS / f"{name_of(episode)}.toml"))
+
+    def keep_plan(self, plan: Plan, text: str) -> Path:
+        """Writes the scenario of an episode, for `durability replay` and `durability run`."""
+        path = self.out / PLANS / f"{plan.scenario.name}.toml"
+        _write(path, text.encode())
+        return path
+
+    def thin(self, name: str) -> None:
+        """Removes most of the evidence of an episode that is PASS."""
+        for path in (self.out / name).iterdir():
+            if path.name in _KEPT:
+                continue
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    def _drop_unfinished(self) -> None:
+        """Removes the evidence of the episode that was played when the night was killed."""
+        judged = {name_of(one.episode) for one in self.episodes}
+        for path in self.out.iterdir():
+            unsealed = is_bundle(path) and not (path / MANIFEST).is_file()
+            if path.name.startswith("episode_") and path.is_dir() and unsealed and path.name not in judged:
+                shutil.rmtree(path)
+
+
+def counts(episodes: Sequence[Episode]) -> dict[str, int]:
+    """The number of episodes by verdict, and of those without one."""
+    played = [one for one in episodes if not one.not_played]
+    found = {status.value: sum(one.status is status for one in played) for status in Status}
+    return {**found, "without a verdict": sum(one.status is None for one in played)}
+
+
+def proved_percent(episodes: Sequence[Episode]) -> float:
+    """The share of the played episodes that proved something, in percent."""
+    played = [one for one in episodes if not one.not_played]
+    return 100 * sum(one.proved for one in played) / len(played) if played else 0.0
+
+
+def status_of(episodes: Sequence[Episode]) -> Status:
+    """The verdict on a night: FAIL if an episode is; PASS if enough of them proved something, and no doubt is about the
+    release."""
+    if any(one.status is Status.FAIL for one in episodes):
+        return Status.FAIL
+    if proved_percent(episodes) >= PROVED_PERCENT and not any(one.of_release for one in episodes):
+        return Status.PASS
+    return Status.INCONCLUSIVE
+
+
+def _lines(file: Path) -> list[Episode]:
+    """The lines of a file; one that a kill cut off is removed."""
+    if not file.is_file():
+        return []
+    content = file.read_bytes()
+    whole = content[: content.rfind(b"\n") + 1]
+    if len(whole) < len(content):
+        _write(file, whole)
+    try:
+        return [msgspec.json.decode(line, type=Episode) for line in whole.splitlines()]
+    except msgspec.MsgspecError as wrong:
+        raise BadInput(f"{file} is damaged ({wrong}); give another --out") from None
+
+
+def seed_in(out: Path) -> int | None:
+    """The seed of the night in a folder, if there is one."""
+    return header_in(out).seed if (out / NIGHT).is_file() else None
+
+
+def header_in(out: Path) -> Header:
+    """The header of the night in a folder. BadInput if it is damaged."""
+    file = out / NIGHT
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Header)
+    except msgspec.MsgspecError as wrong:
+        raise BadInput(f"{file} is damaged ({wrong}); give another --out") from None
+
+
+def _write(path: Path, content: bytes) -> None:
+    fresh = path.with_name(f".{path.name}.tmp")
+    with fresh.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    fresh.replace(path)

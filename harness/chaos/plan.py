@@ -1,0 +1,197 @@
+"""From a seed, a profile and the number of an episode to a plan: an ordinary scenario, and what it permits to be lost.
+
+An episode has one or two rounds. In each, one or two things happen (faults, or operations such as a reassignment), the
+second one at once, after a pause, or when the first has had its effect. Then everything is healed, the cluster must
+recover, and every partition must acknowledge records again: a quiet time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from harness.chaos.arguments import CannotDrawError, Surroundings, arguments
+from harness.chaos.bearing import Bearing, Permitted
+from harness.chaos.draw import Draw
+from harness.chaos.profile import Profile
+from harness.chaos.workload import load_of, shape_of
+from harness.faults.steps.registry import all_kinds, build_step, check_step, check_steps, folder_of
+from harness.faults.steps.step import Action, Fault, Kind, is_disturbance
+from harness.faults.steps.step_validation import StepValidation
+from harness.model.errors import BadInput
+from harness.model.scenario import toml
+from harness.model.scenario.scenario import Scenario, Step
+
+ROUNDS_MAX: Final = 2
+# How often arguments are drawn for a kind before the next kind gets its chance.
+TRIES: Final = 6
+PAUSES_S: Final = (0.5, 1.0, 3.0)
+ACKS_AFTER: Final = 50
+_VARIATION: Final = "variation-"
+EPISODE_MAX: Final = 10**9
+_NONE_PERMITTED: Final = (
+    "No acknowledged record may be lost, because each setting and step here permits none to be lost."
+)
+_SOME_PERMITTED: Final = "No acknowledged record may be lost, but those that {topics} may lose by its settings."
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One episode. happenings: the kinds of its faults and operations, by round, in their order."""
+
+    seed: int
+    episode: int
+    variation: int
+    scenario: Scenario
+    permitted: tuple[Permitted, ...]
+    happenings: tuple[tuple[str, ...], ...]
+
+
+@dataclass(slots=True)
+class _Outline:
+    """The steps of a plan so far, each of them validated when it is added."""
+
+    scenario: Scenario
+    bearing: Bearing
+    steps: list[Step] = field(default_factory=list)
+    earlier: dict[str, Kind] = field(default_factory=dict)
+    active: list[str] = field(default_factory=list)
+
+    def fits(self, step: Step) -> bool:
+        """Whether a step may come next: it is valid, it would have an effect, and the cluster can bear it."""
+        try:
+            kind, plan = build_step(step), StepValidation(self.scenario, self.earlier)
+            check_step(kind, plan, self.active)
+            return self.bearing.refusal(kind, plan) is None
+        except BadInput:
+            return False
+
+    def add(self, step: Step) -> None:
+        kind = build_step(step)
+        self.bearing.add(step.name, kind, StepValidation(self.scenario, self.earlier))
+        self.steps.append(step)
+        self.earlier[step.name] = kind
+        if isinstance(kind, Fault):
+            self.active.append(step.name)
+
+    def heal(self, name: str) -> None:
+        self.add(Step(do="heal", name=f"heal_{name}", args={"fault": name}))
+        self.active.remove(name)
+        self.bearing.heal(name)
+
+
+def plan_of(seed: int, profile: Profile, episode: int, variation: int = 0) -> Plan:
+    """The plan of an episode. Episodes count from 1. A variation is another plan for the same episode."""
+    block = (episode - 1) // profile.block
+    shape = shape_of(Draw(f"{seed}/block {block}"), profile)
+    draw = Draw(f"{seed}/episode {episode}/variation {variation}")
+    sloppy = draw.chance("sloppy", profile.sloppy_percent)
+    scenario = load_of(draw.within("load"), profile, shape, name=name_of(episode), sloppy=sloppy)
+    outline = _Outline(scenario, Bearing(scenario, strict=not sloppy))
+    rounds = 1 + int(draw.chance("second round", 40))
+    happenings = tuple(_round(draw.within(f"round {n}"), n, outline, profile) for n in range(1, rounds + 1))
+    words = "; ".join(" and ".join(each) for each in happenings)
+    permitted = tuple(outline.bearing.permitted)
+    topics = ", ".join(dict.fromkeys(one.topic for one in permitted))
+    whole = replace(
+        scenario,
+        title=f"Seed {seed}, episode {episode}: {words}",
+        tags=("chaos", f"profile-{profile.name}", f"seed-{seed}", f"episode-{episode}", f"{_VARIATION}{variation}"),
+        property=_SOME_PERMITTED.format(topics=topics) if permitted else _NONE_PERMITTED,
+        steps=tuple(outline.steps),
+    )
+    # Through the same door as a file: what the plan is made of is checked again, as a whole.
+    checked = toml.from_plain(toml.to_plain(whole), whole.name, check_steps)
+    return Plan(seed, episode, variation, checked, permitted, happenings)
+
+
+def variation_of(scenario: Scenario) -> int:
+    """Which variation of its episode a generated scenario is."""
+    return next((int(tag.removeprefix(_VARIATION)) for tag in scenario.tags if tag.startswith(_VARIATION)), 0)
+
+
+def name_of(episode: int) -> str:
+    """The name of an episode's scenario, and of the folder of its evidence."""
+    return f"episode_{episode:06d}"
+
+
+def _round(draw: Draw, number: int, outline: _Outline, profile: Profile) -> tuple[str, ...]:
+    """Adds a round, and returns the kinds of what happens in it."""
+    first = _happening(draw.within("first"), f"r{number}_first", outline, profile)
+    happened = [first.do] if first else []
+    if first and draw.chance("pair", 65):
+        broken = any(taken.brokers for taken in outline.bearing.active.values())
+        await_effect = broken or draw.chance("await the effect", 50)
+        second = _second(draw, number, outline, profile, await_effect=await_effect)
+        happened += [second.do] if second else []
+    if draw.chance("lasts", 50):
+        _pause(draw, f"r{number}_lasts", outline)
+    for name in draw.order("healing", list(outline.active)):
+        outline.heal(name)
+    outline.add(Step(do="wait_healthy", name=f"r{number}_healthy"))
+    outline.add(Step(do="wait_acks", name=f"r{number}_acks", args={"records": ACKS_AFTER}))
+    return tuple(happened)
+
+
+def _second(draw: Draw, number: int, outline: _Outline, profile: Profile, *, await_effect: bool) -> Step | None:
+    """Adds what happens while the first fault is active, or after the first operation."""
+    proven = [name for name in outline.active if not _proven_late(outline.earlier[name])]
+    kept = len(outline.steps)
+    if await_effect and proven:
+        outline.add(Step(do="wait_effect", name=f"r{number}_effect", args={"fault": proven[0]}))
+    elif outline.active:
+        _pause(draw, f"r{number}_pause", outline)
+    second = _happening(draw.within("second"), f"r{number}_second", outline, profile)
+    if second is None:  # nothing fits: the wait for it goes, too
+        for step in outline.steps[kept:]:
+            del outline.earlier[step.name]
+        del outline.steps[kept:]
+    return second
+
+
+def _proven_late(kind: Kind) -> bool:
+    """Whether a fault shows its effect only after it is healed: those of all brokers do, too."""
+    return isinstance(kind, Fault) and (kind.proven_late or kind.victims() == "brokers")
+
+
+def _pause(draw: Draw, name: str, outline: _Outline) -> None:
+    outline.add(Step(do="hold", name=name, args={"seconds": draw.one(name, PAUSES_S)}))
+
+
+def _happening(draw: Draw, name: str, outline: _Outline, profile: Profile) -> Step | None:
+    """Adds the first drawn fault or operation that fits; None if none does."""
+    kinds = draw.order("kind", usable(profile), weight=lambda kind: _lots(kind, profile), key=lambda kind: kind.do)
+    broken = any(taken.brokers for taken in outline.bearing.active.values())
+    around = Surroundings(outline.scenario, tuple(outline.active), broken)
+    whole = not any(taken.anything for taken in outline.bearing.active.values())
+    for kind in kinds:
+        if issubclass(kind, Action) and not whole:
+            continue  # `Bearing.refusal` would refuse each of its steps
+        for step in _steps(draw, name, kind, around):
+            if outline.fits(step):
+                outline.add(step)
+                return step
+    return None
+
+
+def _steps(draw: Draw, name: str, kind: type[Kind], around: Surroundings) -> Iterator[Step]:
+    for number in range(TRIES):
+        try:
+            drawn = arguments(kind, draw.within(f"{kind.do} {number}"), around)
+        except CannotDrawError:
+            return
+        yield Step(do=kind.do, name=name, args=drawn)
+
+
+def usable(profile: Profile) -> tuple[type[Kind], ...]:
+    """The faults and operations that generated scenarios may use, by the capabilities of a profile."""
+    return tuple(kind for kind in _disturbances() if not kind.needs - profile.capabilities)
+
+
+def _lots(kind: type[Kind], profile: Profile) -> int:
+    return profile.folders.get(folder_of(kind), 1)
+
+
+def _disturbances() -> tuple[type[Kind], ...]:
+    return tuple(kind for kind in all_kinds() if is_disturbance(kind) and not kind.by_hand)

@@ -1,0 +1,175 @@
+"""Generated plans: each is legal, and the same in every process.
+
+CHAOS_PLANS is the number of plans; the full proof makes 100,000, which take a quarter of an hour.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from functools import cache
+from typing import Final
+
+import pytest
+
+from harness.chaos import profile
+from harness.chaos.arguments import undrawable
+from harness.chaos.bearing import AWAY, COPY_LOST, taken_by
+from harness.chaos.plan import Plan, plan_of, usable
+from harness.faults.steps.registry import KINDS, build_step, check_steps, is_disturbance
+from harness.faults.steps.step import Action, Fault, Kind
+from harness.faults.steps.step_validation import StepValidation
+from harness.model.contract.contract import contract_of
+from harness.model.facts import FactKind
+from harness.model.scenario import toml
+from harness.model.scenario.toml_text import text_of
+
+PLANS: Final = int(os.environ.get("CHAOS_PLANS", "400"))
+SEED: Final = 20_261_128
+# So many of 100 plans are made twice.
+TWICE_PERCENT: Final = 5
+PROFILES: Final = profile.names()
+
+
+@cache
+def made(name: str) -> tuple[Plan, ...]:
+    chosen = profile.load(name)
+    return tuple(plan_of(SEED, chosen, episode) for episode in range(1, PLANS // len(PROFILES) + 1))
+
+
+@pytest.fixture(params=PROFILES)
+def plans(request: pytest.FixtureRequest) -> tuple[Plan, ...]:
+    return made(request.param)
+
+
+def test_every_plan_is_accepted_as_a_file(plans: tuple[Plan, ...]) -> None:
+    for plan in plans:
+        scenario = plan.scenario
+        assert toml.parse(text_of(scenario), scenario.name, check_steps) == scenario
+        assert set(contract_of(scenario).topics) == {topic.name for topic in scenario.topics}
+
+
+def test_something_happens_in_each_round_of_every_plan(plans: tuple[Plan, ...]) -> None:
+    assert all(plan.happenings and all(plan.happenings) for plan in plans)
+
+
+def test_no_plan_breaks_more_than_the_cluster_can_bear(plans: tuple[Plan, ...]) -> None:
+    """A second reading of the plans, independent of the model that made them."""
+    for plan in plans:
+        shape, earlier = plan.scenario.shape, dict[str, Kind]()
+        active: dict[str, tuple[int, int, bool]] = {}
+        for step in plan.scenario.steps:
+            kind, around = build_step(step), StepValidation(plan.scenario, earlier)
+            facts = {fact.kind for fact in kind.declared()}
+            if step.do == "heal":
+                del active[str(step.args["fault"])]
+            elif isinstance(kind, Fault):
+                taken = taken_by(kind, around)
+                alone = bool(facts & (COPY_LOST | {FactKind.QUORUM_LOST})) or taken.brokers >= shape.brokers
+                assert not (alone and any(b or c for b, c, _ in active.values())), text_of(plan.scenario)
+                assert not any(other for _, _, other in active.values()), text_of(plan.scenario)
+                active[step.name] = (taken.brokers, taken.controllers, alone)
+                brokers, controllers = (sum(one[i] for one in active.values()) for i in (0, 1))
+                assert brokers < shape.brokers or len(active) == 1, text_of(plan.scenario)
+                assert controllers <= (shape.controllers - 1) // 2 or FactKind.QUORUM_LOST in facts
+            elif isinstance(kind, Action) and is_disturbance(kind):
+                assert not any(b or c for b, c, _ in active.values()), text_of(plan.scenario)
+            elif step.do == "wait_healthy":
+                assert not active
+            earlier[step.name] = kind
+        assert not active
+
+
+def test_most_plans_permit_no_loss_and_those_that_do_name_the_topic(plans: tuple[Plan, ...]) -> None:
+    permitting = [plan for plan in plans if plan.permitted]
+    assert len(permitting) < len(plans) / 4
+    for plan in permitting:
+        assert all(one.topic in plan.scenario.property for one in plan.permitted)
+
+
+def test_a_topic_with_acks_1_may_lose_records_and_a_strict_one_may_not() -> None:
+    weak = [
+        plan
+        for name in PROFILES
+        for plan in made(name)
+        if any(producer.acks == "1" for producer in plan.scenario.producers) and plan.permitted
+    ]
+    assert weak
+    for plan in made("default"):
+        acks = {producer.acks for producer in plan.scenario.producers}
+        unclean = any("unclean.leader.election.enable" in topic.config for topic in plan.scenario.topics)
+        deleted = any(step.do == "recreate_topic" for step in plan.scenario.steps)
+        single = any(topic.replicas == 1 for topic in plan.scenario.topics)
+        if acks == {"all"} and not unclean and not deleted and not single:
+            assert not plan.permitted, plan.permitted
+
+
+def test_a_plan_is_the_same_in_another_process() -> None:
+    chosen = {name: range(1, len(made(name)) + 1, 100 // TWICE_PERCENT) for name in PROFILES}
+    here = "".join(text_of(made(name)[episode - 1].scenario) for name, those in chosen.items() for episode in those)
+    program = (
+        "from harness.chaos import profile\n"
+        "from harness.chaos.plan import plan_of\n"
+        "from harness.model.scenario.toml_text import text_of\n"
+        f"for name, those in {chosen!r}.items():\n"
+        "    for episode in those:\n"
+        f"        print(text_of(plan_of({SEED}, profile.load(name), episode).scenario), end='')\n"
+    )
+    for hash_seed in ("1", "4242"):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == here
+
+
+def test_without_a_kind_only_the_steps_that_it_had_are_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen = profile.load("default")
+    before = made("default")
+    kill = next(kind for kind in KINDS if kind.do == "kill")
+    monkeypatch.setattr(kill, "by_hand", "for this test")
+    for plan in before[:60]:
+        now = plan_of(SEED, chosen, plan.episode)
+        assert now.scenario.topics == plan.scenario.topics
+        if not any("kill" in each for each in plan.happenings):
+            assert now.happenings == plan.happenings
+            assert now.scenario.steps == plan.scenario.steps
+
+
+def test_variations_of_an_episode_have_the_same_cluster() -> None:
+    chosen = profile.load("default")
+    first, second = (plan_of(SEED, chosen, 5, variation) for variation in (0, 1))
+    assert first.scenario.shape == second.scenario.shape
+    assert first.scenario.steps != second.scenario.steps
+
+
+def test_episodes_of_a_block_share_the_shape_of_their_cluster() -> None:
+    chosen = replace(profile.load("default"), block=10)
+    shapes = [plan_of(SEED, chosen, episode).scenario.shape for episode in range(1, 31)]
+    assert all(len({str(shape) for shape in shapes[at : at + 10]}) == 1 for at in (0, 10, 20))
+    assert len({str(shape) for shape in shapes}) > 1
+
+
+def test_every_fault_is_generated_or_says_why_not() -> None:
+    for kind in KINDS:
+        if is_disturbance(kind) and not kind.by_hand:
+            assert not undrawable(kind), f"{kind.do}: declare `drawn` for {undrawable(kind)}, or `by_hand`"
+
+
+def test_the_profiles_use_most_kinds() -> None:
+    met = Counter(do for name in PROFILES for plan in made(name) for each in plan.happenings for do in each)
+    known = {kind.do for name in PROFILES for kind in usable(profile.load(name))}
+    assert len(met) > len(known) / 2
+    assert set(met) <= known
+
+
+def test_facts_that_take_nodes_away_are_those_of_disturbances() -> None:
+    for kind in KINDS:
+        if not is_disturbance(kind):
+            assert not {fact.kind for fact in kind.facts} & AWAY, kind.do
