@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
+from harness.kafka.admin.security import Security
 from harness.kafka.release.release import Release
 from harness.model.documents.process_exit import ProcessExit
 from harness.model.link import Break, CutMode, Direction
@@ -211,6 +212,30 @@ class Cluster(Protocol):
         """None unless the shape has a tier in S3."""
         ...
 
+    @property
+    def addressed_controllers(self) -> tuple[int, ...]:
+        """Those of `controllers` that have a `direct_address`."""
+        ...
+
+    @property
+    def selects_replicas(self) -> bool:
+        """Whether leaders send a consumer to the follower in its rack, which is r1 for broker 1 (KIP-392)."""
+        ...
+
+    @property
+    def security(self) -> Security:
+        """How observers' own connections to `direct_address` are secured."""
+        ...
+
+    @property
+    def command_config(self) -> Path | None:
+        """A file with the settings of clients for other commands; None where these need none."""
+        ...
+
+    def logs(self) -> Mapping[str, Path]:
+        """Logs for the evidence, as they are now, by their names there."""
+        ...
+
     def bootstrap(self) -> str:
         """Bootstrap servers for the clients of the load: every fault of the links affects these connections."""
         ...
@@ -325,10 +350,10 @@ class Cluster(Protocol):
         """Ends `squeeze_memory`. Idempotent."""
         ...
 
-    def exits(self) -> list[ProcessExit]:
+    def exits(self) -> list[ProcessExit] | None:
         """Processes that have ended since the start although the harness had sent them no signal to end, oldest first.
 
-        Those of `let_end` and `limit_file_size` are among them.
+        None if the cluster's processes cannot be watched. Those of `let_end` and `limit_file_size` are among them.
         """
         ...
 

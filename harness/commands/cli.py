@@ -15,6 +15,7 @@ import click
 import reports
 from harness.commands import completion, doctor, listing, open_report
 from harness.commands import verify as verify_command
+from harness.commands.attach_option import with_attach
 from harness.commands.audit import audit
 from harness.commands.chaos_commands import chaos, replay, shrink
 from harness.commands.compare import compare, gate_against
@@ -23,7 +24,7 @@ from harness.commands.exit_codes import guarded, writable_folder, writable_here
 from harness.commands.history import history as history_command
 from harness.commands.known_option import with_known
 from harness.commands.option_types import PATH, Command, Whole, with_plugins
-from harness.commands.options import OUT_DEFAULT, RECORDS_DEFAULT, TRIES_MAX, GateOptions, GateResult
+from harness.commands.options import OUT_DEFAULT, RECORDS_DEFAULT, TRIES_MAX, Attach, GateOptions, GateResult
 from harness.commands.output import JSON, Output, print_table, with_allure, with_output
 from harness.commands.usage import invoked
 from harness.evidence.documents import plain
@@ -67,6 +68,7 @@ class Chosen(TypedDict, total=False):
     leave_out: bool
     fail_fast: bool
     known: KnownFile | None
+    attach: Attach | None
 
 
 def _version() -> str:
@@ -150,6 +152,7 @@ def _run_options(command: Command) -> Command:
 @with_plugins
 @with_output
 @_run_options
+@with_attach
 @with_known
 @click.option(
     "--against",
@@ -172,6 +175,7 @@ def gate(
     known: KnownFile | None,
     against: str | None,
     output: Output,
+    attach: Attach | None,
     **common: Unpack[Common],
 ) -> Exit:
     """Judge a Kafka release by every scenario of the gate.
@@ -185,11 +189,17 @@ def gate(
     With --only, the verdict follows the scenarios that ran, and says of how many of the gate it is.
 
     With --against, the exit code is that of `compare`: 1 only for what is new and condemns.
+
+    With --bootstrap, the cluster at that address is judged. A scenario that it cannot play is named and not run. What
+    needs files of the brokers is not covered, and the verdict says so.
     """
     if only and without:
         raise click.UsageError("--only and --without exclude each other: leave the name out of --only")
+    if attach is not None and against is not None:
+        raise click.UsageError("--bootstrap and --against exclude each other: compare the evidence of two gates later")
     names, left_out = _names(only, "--only"), _names(without, "--without")
-    options = _options(common, only=names, without=left_out, fail_fast=fail_fast, leave_out=not names, known=known)
+    chosen = Chosen(only=names, without=left_out, fail_fast=fail_fast, leave_out=not names, known=known, attach=attach)
+    options = _options(common, **chosen)
     return _gate(options, output) if against is None else gate_against(against, options, output)
 
 
@@ -209,6 +219,7 @@ def _names(given: tuple[str, ...], option: str) -> tuple[str, ...]:
 @with_known
 @with_output
 @_run_options
+@with_attach
 def run(
     scenario: str | None,
     tag: tuple[str, ...],
@@ -216,6 +227,7 @@ def run(
     issue: str | None,
     known: KnownFile | None,
     output: Output,
+    attach: Attach | None,
     **common: Unpack[Common],
 ) -> Exit:
     """Run one scenario, or all with a tag. SCENARIO is the name of one, built-in or of a plugin, or a .toml file.
@@ -225,6 +237,8 @@ def run(
 
     A scenario of a tag that this machine cannot play is named and not run, and the verdict is INCONCLUSIVE then, unless
     --without leaves it out. Where the variable CI is set, the command is refused instead, before anything runs.
+
+    With --bootstrap, it runs on the cluster at that address, on topics of the run's own, which are deleted afterwards.
     """
     if without and not tag:
         raise click.UsageError("--without needs --tag")
@@ -232,6 +246,8 @@ def run(
         raise click.UsageError("`regression` and --issue KAFKA-N go together")
     if issue is not None and known is not None:
         raise click.UsageError("`regression` and --known exclude each other: releases with the bug must FAIL")
+    if issue is not None and attach is not None:
+        raise click.UsageError("`regression` and --bootstrap exclude each other: it starts a cluster of each release")
     if issue is not None and not tag:
         return _regression(issue, common, output)
     if scenario is None and not tag:
@@ -240,11 +256,13 @@ def run(
         raise click.UsageError(f"{scenario!r} and --tag exclude each other")
     if scenario is None:
         left_out = _names(without, "--without")
-        tags, leave_out = tuple(dict.fromkeys(tag)), not os.environ.get("CI")
-        return _gate(_options(common, tags=tags, without=left_out, leave_out=leave_out, known=known), output)
-    if scenario.endswith(".toml"):
-        return _gate(_options(common, scenarios=(Path(scenario),), known=known), output)
-    return _gate(_options(common, only=(scenario,), known=known), output)
+        chosen = Chosen(tags=tuple(dict.fromkeys(tag)), without=left_out, leave_out=not os.environ.get("CI"))
+    elif scenario.endswith(".toml"):
+        chosen = Chosen(scenarios=(Path(scenario),))
+    else:
+        chosen = Chosen(only=(scenario,))
+    chosen |= Chosen(known=known, attach=attach)
+    return _gate(_options(common, **chosen), output)
 
 
 @commands.command()

@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from random import Random
 from typing import Final
 
 from msgspec.structs import replace
 
 from harness.clusters import Releases
+from harness.commands.attached import Attached, look, run_of, select, with_jars
 from harness.commands.options import OUT_DEFAULT, GateOptions, GateResult
 from harness.commands.prepare import find_release, prepare
 from harness.commands.scenario_selection import (
@@ -32,14 +32,16 @@ from harness.evidence.known import with_known
 from harness.evidence.layout import RELEASE_JARS
 from harness.kafka.release.digests import files_of
 from harness.kafka.release.release import Release
+from harness.model.backend import ATTACHED
 from harness.model.contract.contract import contract_of
 from harness.model.documents.manifest import BuildDigest, NamedRelease, Origin
 from harness.model.errors import BadInput
+from harness.model.own_names import prefix_of
 from harness.model.plugin import active
 from harness.model.scenario import tier_rules
 from harness.model.scenario.load_plan import paced, records_of
 from harness.model.verdict import Status
-from harness.run.cluster_pool import ClusterPool
+from harness.run.cluster_pool import ClusterPool, Pool
 from harness.run.progress import Progress
 from harness.run.scenario_run import Task
 from harness.workload.java.java_process import clients_of
@@ -56,6 +58,7 @@ class Plan:
     choice: Choice
     selection: Selection
     releases: Releases
+    attached: Attached | None = None
 
 
 def plan(options: GateOptions, progress: Progress, *, negative_control: bool = False) -> Plan:
@@ -63,6 +66,8 @@ def plan(options: GateOptions, progress: Progress, *, negative_control: bool = F
 
     negative_control: see `gate`.
     """
+    if options.attach is not None:
+        return _plan_attached(options, progress, negative_control=negative_control)
     release, backend = find_release(options, progress)
     check_judge()
     progress.line(f"seed {options.seed}")
@@ -74,6 +79,27 @@ def plan(options: GateOptions, progress: Progress, *, negative_control: bool = F
     for line in selection.lines(backend):
         progress.line(line)
     return Plan(options=options, release=release, choice=choice, selection=selection, releases=prepared.releases)
+
+
+def _plan_attached(options: GateOptions, progress: Progress, *, negative_control: bool) -> Plan:
+    """The same on a cluster of somebody else, of which nothing is changed yet."""
+    check_judge()
+    attached = look(options, progress)
+    progress.line(f"seed {options.seed}")
+    choice = choose_scenarios(options, ATTACHED, negative_control=negative_control)
+    selection = select(options, attached, choice.wanted)
+    for line in selection.lines(ATTACHED):
+        progress.line(line)
+    played = [one.played for one in selection.selected]
+    prepared = prepare(with_jars(attached.release, options, played, progress), played, options, progress)
+    return Plan(
+        options=options,
+        release=attached.release,
+        choice=choice,
+        selection=selection.without(prepared.lacking, options),
+        releases=prepared.releases,
+        attached=attached,
+    )
 
 
 def gate(options: GateOptions, progress: Progress, *, negative_control: bool = False) -> GateResult:
@@ -91,17 +117,19 @@ def play(planned: Plan, progress: Progress, began_s: float | None = None) -> Gat
     """Plays and judges what was planned. began_s: when its gate began, by the monotonic clock; None = now."""
     began_s = time.monotonic() if began_s is None else began_s
     options, release = planned.options, planned.release
-    out = options.out or OUT_DEFAULT / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{release.version}"
-    files = files_of(release)
-    named = reported(release, files.digest)
+    attached = planned.attached
+    what = attached.live.cluster_id if attached else release.version
+    out = options.out or OUT_DEFAULT / f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{what}"
+    files = None if attached else files_of(release)
+    named = attached.named if attached else reported(release, files.digest if files else None)
     tasks = [task_of(one, planned.choice, planned.releases, options, out, named) for one in planned.selection.selected]
     summary = _summary(planned.choice, planned.selection, named, options)
     _make_folder(out)
-    if files.listing:
+    if files and files.listing:
         (out / RELEASE_JARS).write_text(files.listing, encoding="utf-8")
     write_gate(out, summary)  # if the gate dies, its bundles are not taken for a whole one when they are judged again
 
-    results = _drive_and_judge(tasks, planned.releases, options, progress, summary)
+    results = _drive_and_judge(tasks, planned, progress, summary)
     summary = replace(summary, results=tuple(results), took_s=round(time.monotonic() - began_s, 1))
     summary = with_known(summary, out, options.known)
     write_gate(out, summary)
@@ -122,7 +150,7 @@ def task_of(
         negative_control=control.what if control else None,
         backend=one.backend,
         seed=options.seed,
-        run=Random(f"{options.seed}/{one.name}").getrandbits(63),
+        run=run_of(options.seed, one.name),
         records=records,
         out=out / one.name,
         java=clients_of(releases.tested),
@@ -135,6 +163,8 @@ def task_of(
             plugins=tuple(plugin.used for plugin in active()),
             versions={"python": platform.python_version(), **{name: version(name) for name in VERSIONED}},
         ),
+        prefix=prefix_of(run_of(options.seed, one.name)) if options.attach else None,
+        rate_per_s=options.attach.rate_per_s if options.attach else None,
     )
 
 
@@ -168,15 +198,16 @@ def _make_folder(out: Path) -> None:
 
 
 def _drive_and_judge(
-    tasks: Sequence[Task], releases: Releases, options: GateOptions, progress: Progress, summary: GateSummary
+    tasks: Sequence[Task], planned: Plan, progress: Progress, summary: GateSummary
 ) -> list[ScenarioResult]:
     """Judges when all brokers are stopped, so that Spark and brokers never share the machine, except with --keep.
 
     With --fail-fast, each scenario is judged before the next one starts on a new cluster.
     """
     results: list[ScenarioResult] = []
+    options = planned.options
     for batch in [[task] for task in tasks] if options.fail_fast else [tasks]:
-        pool = ClusterPool(releases, progress, limits=options.limits, keep=options.keep)
+        pool = _pool(batch, planned, progress)
         results += _judge(drive_all(batch, pool, progress, options.tries_max), progress)
         out, so_far = tasks[0].out.parent, replace(summary, results=tuple(results))
         write_gate(out, so_far)
@@ -184,6 +215,14 @@ def _drive_and_judge(
         if options.fail_fast and after is not Status.PASS:
             break
     return results
+
+
+def _pool(batch: Sequence[Task], planned: Plan, progress: Progress) -> Pool:
+    """Where the scenarios get their clusters from."""
+    options = planned.options
+    if planned.attached is not None:
+        return planned.attached.pool([task.scenario for task in batch], options.seed, batch[0].out.parent, progress)
+    return ClusterPool(planned.releases, progress, limits=options.limits, keep=options.keep)
 
 
 def _judge(tries: Sequence[Tries], progress: Progress) -> list[ScenarioResult]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from harness.evidence.gate import GateSummary
 from harness.model.backend import AUTO
 from harness.model.exits import Exit
+from harness.model.hooks import Hooks
 from harness.model.known_findings import KnownFile
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.user_storage import UserStorage
@@ -16,6 +18,22 @@ from harness.model.user_storage import UserStorage
 RECORDS_DEFAULT: Final = 700_000
 TRIES_MAX: Final = 2
 OUT_DEFAULT: Final = Path("durability-out")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attach:
+    """A cluster of somebody else, in place of one that the harness starts.
+
+    config: of clients, in the names of librdkafka, from config_file. hooks: the user's commands for faults.
+    allow_faults: the id of the cluster that may be broken. rate_per_s: the most records a second of the whole load.
+    """
+
+    bootstrap: str
+    config: Mapping[str, str] = field(default_factory=dict, repr=False)
+    config_file: Path | None = None
+    hooks: Hooks | None = None
+    allow_faults: str | None = None
+    rate_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +52,7 @@ class GateOptions:
     without: names that are left out on purpose; the verdict names them.
     tries_max: the most runs of one scenario, while its last run is in doubt.
     known: findings that are accepted; they change the word and the exit code of the gate, and no verdict.
+    attach: the cluster of somebody else to run on; kafka then only says which version that runs.
     leave_out: scenarios that this machine cannot play are named as not run; without it they are refused.
     """
 
@@ -54,6 +73,7 @@ class GateOptions:
     keep: bool = False
     tries_max: int = TRIES_MAX
     known: KnownFile | None = None
+    attach: Attach | None = None
 
     @property
     def named(self) -> bool:

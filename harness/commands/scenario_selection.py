@@ -84,7 +84,7 @@ class Selection:
         if reasons and options.named:
             raise BadInput(next(iter(reasons.values())))
         left = tuple(one for one in self.selected if one.name not in reasons)
-        return _not_empty(replace(self, selected=left, not_run={**self.not_run, **reasons}))
+        return not_empty(replace(self, selected=left, not_run={**self.not_run, **reasons}))
 
     def lines(self, backend: str) -> list[str]:
         """For the terminal: what another backend than the chosen one plays, and what is not played."""
@@ -107,6 +107,8 @@ def check_choice(options: GateOptions) -> None:
     # Which backend runs the gate is not known yet, and containers have the larger one.
     asked = _asked(options, scenarios.gate(CONTAINERS))
     _check_left_out(options, asked)
+    if options.attach is not None:
+        return  # what the cluster can play is known only when it was looked at
     if not (options.named or options.tags):
         asked = scenarios.gate()
     able_here = [able(backend) for backend in BACKENDS if backend != AUTO and options.backend in (AUTO, backend)]
@@ -191,24 +193,32 @@ def assign_backends(
         if options.named if inapplicable or unfit else not options.leave_out:
             raise BadInput(str(reason))
         (not_applicable if inapplicable else not_run)[one.name] = str(reason)
-    return _not_empty(Selection(selected=tuple(selected), not_run=not_run, not_applicable=not_applicable))
+    return not_empty(Selection(selected=tuple(selected), not_run=not_run, not_applicable=not_applicable))
 
 
-def _not_empty(selection: Selection) -> Selection:
+def not_empty(selection: Selection) -> Selection:
+    """The selection. BadInput, with a reason why, if nothing is to be played."""
     if selection.selected:
         return selection
     raise BadInput(next(iter((*selection.not_run.values(), *selection.not_applicable.values())), "no scenario is left"))
 
 
-def _inapplicable(tested: Release, scenario: Scenario) -> str | None:
-    """Why a scenario does not apply to a release that lacks what the scenario is about, or to an image, which is not
-    upgraded; None when it applies."""
+def too_old(tested: Release, scenario: Scenario) -> str | None:
+    """Why a scenario does not apply to a release that lacks what the scenario is about; None when it has it."""
     if scenario.since is not None and tested.numbers < numbers_of(scenario.since):
         return _came_with(tested, scenario, "what the scenario is about", scenario.since)
     if scenario.share_groups and tested.numbers < SHARE_GROUPS_SINCE:
         return _came_with(tested, scenario, "share groups for production", ".".join(map(str, SHARE_GROUPS_SINCE)))
-    return _refusal(scenario, lambda: clusters.refuse_upgrade(scenario.shape, tested)) or _refusal(
-        scenario, lambda: check_release(tested, scenario.shape)
+    return None
+
+
+def _inapplicable(tested: Release, scenario: Scenario) -> str | None:
+    """Why a scenario does not apply to a release that is too old, or to an image, which is not upgraded; None when it
+    applies."""
+    return (
+        too_old(tested, scenario)
+        or _refusal(scenario, lambda: clusters.refuse_upgrade(scenario.shape, tested))
+        or _refusal(scenario, lambda: check_release(tested, scenario.shape))
     )
 
 

@@ -16,7 +16,7 @@ from harness.commands.tracebacks import first_line, save_traceback
 from harness.commands.verify import BatchVerdicts
 from harness.evidence.gate import AGAIN, ScenarioResult, decided, is_bundle, try_of
 from harness.model.errors import HarnessError
-from harness.run.cluster_pool import ClusterPool
+from harness.run.cluster_pool import Pool
 from harness.run.progress import Progress, detail_of
 from harness.run.scenario_run import Driven, Task, drive
 
@@ -34,7 +34,7 @@ class Tries:
     unfinished: str | None = None
 
 
-def drive_all(tasks: Sequence[Task], pool: ClusterPool, progress: Progress, tries_max: int = TRIES_MAX) -> list[Tries]:
+def drive_all(tasks: Sequence[Task], pool: Pool, progress: Progress, tries_max: int = TRIES_MAX) -> list[Tries]:
     """Drives every task. The result is evidence, and nothing is judged."""
     driven, began_s = [], time.monotonic()
     with pool:
@@ -51,7 +51,7 @@ def _left(scenarios: int, done: int, took_s: float) -> str:
     return f" (about {minutes:,.0f} min left)" if minutes >= 1 else ""
 
 
-def drive_task(task: Task, pool: ClusterPool, progress: Progress, tries_max: int = TRIES_MAX) -> Tries:
+def drive_task(task: Task, pool: Pool, progress: Progress, tries_max: int = TRIES_MAX) -> Tries:
     """Drives a task, and once more on a new cluster where the first run was in doubt; both runs are judged.
 
     The cause of the doubt does not matter here: what the brokers did in the first run stays in its result, and another
@@ -90,7 +90,7 @@ def _error(failure: Exception, file: Path) -> str:
     return f"the harness failed: {type(failure).__name__}: {first_line(failure)}; traceback: {where}"
 
 
-def _retire(pool: ClusterPool, progress: Progress) -> None:
+def _retire(pool: Pool, progress: Progress) -> None:
     try:
         pool.retire()
     except Exception as failure:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from harness.evidence.gate import GateSummary
 from harness.model.exits import Exit
 from harness.model.finding import Finding, FindingKind
+from harness.model.own_names import without_prefix
 from harness.model.verdict import Status, Verdict
 
 
@@ -177,7 +178,7 @@ def defect_of(scenario: str, finding: Finding) -> Defect:
     return Defect(
         scenario=scenario,
         kind=finding.kind.value,
-        topic=finding.topic or "",
+        topic=without_prefix(finding.topic or ""),
         place="cluster" if finding.topic is None else place,
     )
 

@@ -30,6 +30,7 @@ from harness.model.doubt_names import DoubtOrigin
 from harness.model.errors import BadEvidence
 from harness.model.finding import Finding
 from harness.model.known_findings import KnownFile, KnownFinding
+from harness.model.own_names import without_prefix
 from harness.model.verdict import Status, Verdict
 
 
@@ -161,7 +162,7 @@ def _entry_of(finding: Finding, verdict: Verdict, summary: GateSummary, known: K
         entry
         for entry in known.entries
         if (entry.scenario, entry.kind) == (verdict.scenario, finding.kind.value)
-        and entry.topic in (None, finding.topic)
+        and entry.topic in (None, finding.topic and without_prefix(finding.topic))
         and releases
         and all(entry.covers(release) for release in releases)
     )

@@ -143,8 +143,8 @@ class DoubtName(Described):
         DoubtOrigin.MACHINE,
     )
     LOOKUP_UNANSWERED = "lookup_unanswered", "Requests for offsets by time or leader epoch failed."
-    NO_BATCHES = "no_batches", "The disk of a broker could be read, and was not."
-    DISK_DAMAGE = "disk_damage", "Files on the disk of a broker could not be read."
+    NO_BATCHES = "no_batches", "The batches of a broker could be read, and were not, or not all of them."
+    DISK_DAMAGE = "disk_damage", "Files on the disk of a broker could not be read, or it served damaged batches."
     UNJUDGED = "unjudged", "The start of a log cannot be judged, because evidence is missing."
     TIER_UNFILLED = "tier_unfilled", "Too few segments were in the remote tier, or it had not caught up."
     TIER_NOT_READ = "tier_not_read", "The remote tier, its metadata or records from it were not read."

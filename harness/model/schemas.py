@@ -222,14 +222,17 @@ DELIVERIES: Final[TableColumns] = {
     ),
 }
 
-# One row for each record batch on a broker's own disk, where the backend can read it. It shows what wrote a second
+# One row for each record batch of a broker's own replica: on its disk, or as it serves it. It shows what wrote a second
 # copy.
 BATCHES: Final[TableColumns] = {
     "broker": Column("int32", "-1 = in the remote tier, at the end"),
     "topic": Column("string", "the partition"),
     "topic_id": Column("string", "the partition"),
     "partition": Column("int32", "the partition"),
-    "segment": Column("int64", "base offset in the name of the segment's file"),
+    "segment": Column(
+        "int64?",
+        "base offset in the name of the segment's file; null = the broker served the batch, and its file is not known",
+    ),
     "base_offset": Column("int64", "offset of its first record"),
     "last_offset": Column("int64", "offset of its last record"),
     "count": Column("int32", "records in the batch"),

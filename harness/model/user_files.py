@@ -9,8 +9,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import tomllib
 from pathlib import Path
 from typing import Final
+
+from harness.model.errors import BadInput
 
 MIB: Final = 1 << 20
 TEXT_MAX: Final = MIB  # a scenario, a file of settings
@@ -39,6 +42,16 @@ def read_bytes(path: Path, most: int = TEXT_MAX) -> bytes:
 def read_text(path: Path, most: int = TEXT_MAX, encoding: str = "utf-8") -> str:
     """The same as text, with the line ends of Unix. UnicodeDecodeError where it is none."""
     return read_bytes(path, most).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def read_toml(file: Path, where: str) -> dict[str, object]:
+    """The content of a TOML file. BadInput, in one sentence that begins with `where`, if it is none."""
+    try:
+        return tomllib.loads(read_text(file))
+    except (OSError, UnicodeDecodeError) as refused:
+        raise BadInput(f"{where}: cannot be read ({reason(refused)}); give a TOML file") from None
+    except (ValueError, RecursionError) as error:
+        raise BadInput(f"{where}: not valid TOML: {error}") from None
 
 
 def reason(error: OSError | UnicodeDecodeError) -> str:

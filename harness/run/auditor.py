@@ -29,17 +29,22 @@ _FOLDERS: Final = frozenset({"local", "kafka_local"})  # tiers with their object
 
 
 class RunAuditor:
-    """`end` gives the report, whatever became of the process. Close it in any case."""
+    """`end` gives the report, whatever became of the process. Close it in any case.
 
-    def __init__(self, cluster: Cluster) -> None:
+    topics: a pattern of those that it watches; None = all. Without addresses of controllers it reads no metadata log.
+    """
+
+    def __init__(self, cluster: Cluster, topics: str | None = None) -> None:
         self._folder = scratch("audit")
         self._errors = Path(self._folder.name, "errors")
         self._database = Path(self._folder.name, "db")
-        controllers = ",".join("{}:{}".format(*cluster.direct_address(node)) for node in cluster.controllers)
+        controllers = ",".join("{}:{}".format(*cluster.direct_address(node)) for node in cluster.addressed_controllers)
         audit = command(
             {
                 "--bootstrap": cluster.bootstrap_direct(),
-                "--controllers": controllers,
+                "--controllers": controllers or None,
+                "--command-config": cluster.command_config,
+                "--topics": topics,
                 "--db": self._database,
                 "--tier-dir": cluster.tier_store if cluster.shape.tier in _FOLDERS else None,
                 "--budget": _BUDGET,

@@ -16,10 +16,9 @@ from harness.workload.drain.replica_reads import Copy
 
 def observer(cluster: Cluster) -> AdminView:
     """An admin view that no fault of the network affects, for use in a `with`."""
-    return AdminView(
-        {broker: cluster.direct_address(broker) for broker in cluster.brokers},
-        {controller: cluster.direct_address(controller) for controller in cluster.controllers},
-    )
+    brokers = {broker: cluster.direct_address(broker) for broker in cluster.brokers}
+    controllers = {node: cluster.direct_address(node) for node in cluster.addressed_controllers}
+    return AdminView(brokers, controllers, cluster.security)
 
 
 def copies_of(snapshot: Snapshot, starts: Mapping[Place, Sequence[int]] | None = None) -> list[Copy]:
@@ -57,7 +56,29 @@ def read_disks(cluster: Cluster, topics: Sequence[str], bundle: BundleWriter) ->
 
 
 def save_logs(cluster: Cluster, bundle: BundleWriter) -> None:
-    """Saves the server log of every node that has one."""
-    for node in (*cluster.controllers, *cluster.brokers):
-        if (log := cluster.server_log(node)).is_file():
-            bundle.log(log, f"server-{node}.log")
+    """Saves the logs of a cluster."""
+    for name, log in cluster.logs().items():
+        bundle.log(log, name)
+
+
+def lineages_of_leaders(admin: AdminView, topics: Sequence[str]) -> tuple[Lineage, ...]:
+    """The start offset of each leader epoch in the log of each leader, as it answers followers (KIP-101)."""
+    states = [state for state in admin.partitions(topics) if state.leader >= 0]
+    starts = admin.replica_offsets(topics)
+    ends: dict[Place, dict[int, int]] = {}  # by epoch in the log
+    for epoch in range(1 + max((state.leader_epoch for state in states), default=-1)):
+        asked = {(s.topic, s.partition): epoch for s in states if epoch <= s.leader_epoch}
+        for place, answer in admin.offsets_by_epoch(asked).items():
+            if answer.leader_epoch is not None and answer.end_offset is not None:
+                ends.setdefault(place, {})[answer.leader_epoch] = answer.end_offset
+    return tuple(
+        Lineage(broker=s.leader, topic=s.topic, partition=s.partition, epochs=_begun(ends[place], start), error=None)
+        for s in states
+        if (place := (s.topic, s.partition)) in ends and (start := starts.get((*place, s.leader)))
+    )
+
+
+def _begun(ends: Mapping[int, int], log: tuple[int, int]) -> tuple[tuple[int, int], ...]:
+    """Epochs with their first offset: each begins where the one before it ends, and the first with the log."""
+    epochs = sorted(ends)
+    return tuple(zip(epochs, [log[0], *(ends[epoch] for epoch in epochs[:-1])], strict=True))

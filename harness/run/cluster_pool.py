@@ -2,12 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from harness import clusters
 from harness.clusters import Cluster, Releases
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario.scenario import ClusterShape, Scenario
 from harness.run import admin_probe, broker_state
 from harness.run.progress import Progress
+
+
+class Pool(Protocol):
+    """Where scenarios get a cluster from, one after the other."""
+
+    def __enter__(self) -> Pool: ...
+    def __exit__(self, *_: object) -> None: ...
+    def take(self, scenario: Scenario, backend: str) -> Cluster:
+        """A cluster for the scenario."""
+        ...
+
+    def give_back(self, scenario: Scenario, *, healthy: bool) -> None:
+        """Takes the cluster back after a run. healthy: another scenario may use it."""
+        ...
+
+    def retire(self) -> None:
+        """No further scenario uses what an earlier one had."""
+        ...
 
 
 class ClusterPool:

@@ -32,8 +32,11 @@ class Groups(Protocol):
         ...
 
 
-def transactions_ended(cluster: Cluster, admin: AdminView, deadline_s: float) -> TransactionsEnded:
-    """Waits until no coordinator reports a transaction that is not over, once all clients have stopped."""
+def transactions_ended(
+    cluster: Cluster, admin: AdminView, deadline_s: float, own: Callable[[str], bool] = lambda _: True
+) -> TransactionsEnded:
+    """Waits until no coordinator reports a transaction that is not over, once all clients have stopped. own: whether a
+    transactional id belongs to the run."""
     left: list[OpenTransaction] = []
 
     def pending() -> str:
@@ -42,7 +45,7 @@ def transactions_ended(cluster: Cluster, admin: AdminView, deadline_s: float) ->
             OpenTransaction(transactional_id=name, state=state, coordinator=broker)
             for broker, known in sorted(reported.items())
             for name, state in sorted(known.items())
-            if state not in _OVER
+            if state not in _OVER and own(name)
         ]
         silent = [broker for broker in cluster.brokers if cluster.running(broker) and broker not in reported]
         waiting = [f"{one.transactional_id} is {one.state} at broker {one.coordinator}" for one in left[:5]]

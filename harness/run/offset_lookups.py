@@ -130,7 +130,7 @@ def _edges_ms(bundle: BundleWriter, leaders: Mapping[Place, int | None]) -> dict
     for part in sorted((bundle.path / "batches").glob("*.parquet")):
         rows = pq.read_table(part, columns=list(columns))
         for broker, topic, partition, segment, time_ms in zip(*(rows[c].to_pylist() for c in columns), strict=True):
-            if leaders.get((topic, partition)) == broker and time_ms >= 0:
+            if segment is not None and leaders.get((topic, partition)) == broker and time_ms >= 0:
                 first, latest = ends[topic, partition].get(segment, (time_ms, time_ms))
                 ends[topic, partition][segment] = first, max(latest, time_ms)
     return {place: list(_around(sorted(of.items()))) for place, of in ends.items() if len(of) > 1}

@@ -15,6 +15,7 @@ from typing import Final
 
 from harness.evidence.writer import BundleWriter, TableWriter
 from harness.kafka.admin.positions import Position, Replica, SampledTopic, positions
+from harness.kafka.admin.security import PLAINTEXT, Security
 from harness.kafka.admin.wire import ANSWER_S, BROKEN, Connection, Unanswered
 from harness.model.clock import now_ns
 from harness.workload.load_thread import LoadThread
@@ -36,11 +37,17 @@ class PositionSampler:
     """Writes the table `positions` while it is entered. Afterwards, as text: `died`, why threads ended early; `late`,
     which ones did not end."""
 
-    def __init__(self, addresses: Mapping[int, tuple[str, int]], topics: Topics, bundle: BundleWriter) -> None:
+    def __init__(
+        self,
+        addresses: Mapping[int, tuple[str, int]],
+        topics: Topics,
+        bundle: BundleWriter,
+        security: Security = PLAINTEXT,
+    ) -> None:
         self.died: list[str] = []
         self.late: list[str] = []
         self._threads = [
-            BrokerSampler(broker, address, topics, bundle.table("positions", f"broker-{broker}"))
+            BrokerSampler(broker, address, topics, bundle.table("positions", f"broker-{broker}"), security)
             for broker, address in addresses.items()
         ]
 
@@ -62,8 +69,16 @@ class PositionSampler:
 class BrokerSampler(LoadThread):
     """Samples one broker until it is stopped, or until its table is closed."""
 
-    def __init__(self, broker: int, address: tuple[str, int], topics: Topics, table: TableWriter) -> None:
+    def __init__(
+        self,
+        broker: int,
+        address: tuple[str, int],
+        topics: Topics,
+        table: TableWriter,
+        security: Security = PLAINTEXT,
+    ) -> None:
         super().__init__("sampler of the positions of broker", str(broker))
+        self._security = security
         self.tables = (table,)
         self._table = table
         self._broker = broker
@@ -104,7 +119,7 @@ class BrokerSampler(LoadThread):
 
     def _connected(self) -> Connection:
         if self._connection is None:
-            self._connection = Connection(self._address, time.monotonic() + ANSWER_S)
+            self._connection = Connection(self._address, time.monotonic() + ANSWER_S, self._security)
         return self._connection
 
     def _disconnect(self) -> None:

@@ -70,13 +70,19 @@ def recovered(
     )
 
 
-def isr_full(cluster: Cluster, admin: AdminView, topics: Sequence[str], budget: WaitBudget | None = None) -> Settled:
+def isr_full(
+    cluster: Cluster,
+    admin: AdminView,
+    topics: Sequence[str],
+    budget: WaitBudget | None = None,
+    deadline_s: float = RECOVERY_DEADLINE_S,
+) -> Settled:
     """Waits until every node is up and every ISR is full at one instant: each replica can be read then."""
 
     def pending() -> str:
         return _nodes_down(cluster) or _isr_not_full(admin.partitions((*topics, *INTERNAL_TOPICS)), topics)
 
-    deadline_s = budget.left_s(RECOVERY_DEADLINE_S, ISR_LEAST_S) if budget else RECOVERY_DEADLINE_S
+    deadline_s = budget.left_s(deadline_s, ISR_LEAST_S) if budget else deadline_s
     return settled(pending, what="every ISR to be full", deadline_s=deadline_s)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -55,6 +55,8 @@ from harness.run.admin_probe import AdminProbe
 from harness.run.auditor import RunAuditor
 from harness.run.coordinator_states import CoordinatorStates
 from harness.run.fault_windows import targets_of, windows_of
+from harness.run.fetched_batches import fetch_batches
+from harness.run.leader_watch import LeaderWatch, with_events
 from harness.run.live_figures import LiveFigures
 from harness.run.offset_lookups import AnswerWaits, look_up, look_up_again, look_up_epochs
 from harness.run.position_sampler import PositionSampler
@@ -63,6 +65,7 @@ from harness.run.tier_probe import TierProbe
 from harness.workload.access import Access
 from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.drain.drain import DrainPlan, drain
+from harness.workload.drain.fetch_reads import DirectFetch
 from harness.workload.drain.probe_places import COMMIT, Ask, asks_of, logs_of, non_committing_groups
 from harness.workload.drain.probes import ProbeTimeouts, probe
 from harness.workload.drain.replica_reads import ReadTimeouts
@@ -71,6 +74,7 @@ from harness.workload.load import Load, LoadStats
 
 Say = Callable[[str], None]
 
+DISK_READ: Final = "disk.read"  # the capability without which no file of a broker can be read
 TOPICS_DEADLINE_S: Final = 30.0
 FLOWING_DEADLINE_S: Final = 45.0
 # The longest transaction.timeout.ms, the coordinator's clean-up interval, and a margin for a busy machine.
@@ -87,7 +91,8 @@ class Task:
     scenario: what runs. contract: of the scenario as declared, also where `scenario` is its negative control.
     negative_control: what that control changes; None for the scenario as declared.
     run: a number that marks the payloads of this run. java: the release's own clients, where the scenario has some.
-    origin: release, backend and versions, for the manifest.
+    origin: release, backend and versions, for the manifest. prefix: of all names in a cluster that others use, too.
+    rate_per_s: the most records a second of the whole load.
     """
 
     scenario: Scenario
@@ -100,6 +105,8 @@ class Task:
     out: Path
     java: JavaClients | None = None
     origin: Origin
+    prefix: str | None = None
+    rate_per_s: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,13 +182,18 @@ class _Record:
         self.has_history = False
         self.share_groups: list[ShareGroupOffset] = []
         self.brokers: list[BrokerView] = []
-        self.access = Access(cluster.client_settings())
+        self.access = Access(cluster.client_settings(), prefix=task.prefix or "")
         self.listeners: list[Listener] = []  # results of tls_probe
-        self.exits: tuple[ProcessExit, ...] = ()
+        self.exits: tuple[ProcessExit, ...] | None = ()  # None: not known
         self.audit: AuditReport | None = None
         self.died = False  # a process ended although no fault let it end
         self.crashed = False  # and the machine did not end it
         self.budget = WaitBudget()
+        self.leaders: LeaderWatch | None = None  # while it watches, and afterwards
+
+    def own(self, transactional_id: str) -> bool:
+        """Whether a transaction is one of this run: on a cluster of others, there are more."""
+        return self.task.prefix is None or transactional_id.startswith(self.task.prefix)
 
     def doubt(self, name: DoubtName, text: str, origin: DoubtOrigin | None = None) -> None:
         self.doubts.append(Doubt(name, text, origin))
@@ -197,7 +209,8 @@ class _Record:
         A node that ended by itself is no doubt but a finding, unless a fact covers it, which the judge decides.
         """
         try:
-            self.exits, unexpected = tuple(self.cluster.exits()), self.cluster.unexpected_exits()
+            ended, unexpected = self.cluster.exits(), self.cluster.unexpected_exits()
+            self.exits = None if ended is None else tuple(ended)
         except HarnessFailure as broken:
             self.doubt(DoubtName.HARNESS_FAILED, str(broken), broken.origin)
             return
@@ -216,7 +229,7 @@ class _Record:
 
     def write(self, *, finished: bool) -> None:
         floors = self.scenario.floors
-        secured = tls_probe.evidence(self.listeners, self.access.traffic) if self.access.settings else None
+        secured = tls_probe.evidence(self.listeners, self.access.traffic) if self.scenario.shape.secure else None
         run = Run(
             finished=finished,
             contract=self.task.contract,
@@ -248,7 +261,8 @@ class _Record:
 
 
 def _run(record: _Record, say: Say) -> None:
-    with broker_state.observer(record.cluster) as admin, closing(RunAuditor(record.cluster)) as auditor:
+    topics = None if record.task.prefix is None else f"{record.task.prefix}*"
+    with broker_state.observer(record.cluster) as admin, closing(RunAuditor(record.cluster, topics)) as auditor:
         try:
             _run_observed(record, admin, say)
         finally:
@@ -272,22 +286,33 @@ def _run_observed(record: _Record, admin: AdminView, say: Say) -> None:
         run=task.run,
         seed=task.seed,
         java=task.java,
+        rate_per_s=task.rate_per_s,
     )
     share_groups.set_up(admin, scenario)
-    record.listeners = tls_probe.look(cluster) if record.access.settings else []
-    coordinator_states = CoordinatorStates(cluster, admin, scenario)
+    record.listeners = tls_probe.look(cluster) if scenario.shape.secure else []
+    coordinator_states = CoordinatorStates(cluster, admin, scenario) if DISK_READ in cluster.capabilities else None
     groups = scenario.groups
     record.snapshots.append(admin.snapshot("start", topics, groups))
     sampler = _position_sampler(record, load)
-    with sampler:
+    with sampler, _leader_watch(record, admin) as record.leaders:
         _play(record, admin, load, tier, coordinator_states, say)
         reads = _settle_and_drain(record, admin, load, admin_probe, tier, groups, say)
+    if record.leaders is not None:
+        record.steps = with_events(record.steps, record.leaders.seen())
     record.notes.extend(sampler.late)
     for problem in sampler.died:
         record.doubt(DoubtName.SAMPLER, problem)
-    record.coordinators = coordinator_states.look()
+    record.coordinators = coordinator_states.look() if coordinator_states else None
     _read_the_rest(record, admin, load, tier, reads, say)
     record.finished = True
+
+
+def _leader_watch(record: _Record, admin: AdminView) -> AbstractContextManager[LeaderWatch | None]:
+    """Watches leaders where the run ends without a history, which would have every election."""
+    if DISK_READ in record.cluster.capabilities:
+        return nullcontext()
+    internal = [topic.name for topic in internal_topics(record.scenario.shape)]
+    return LeaderWatch(admin.partitions, [topic.name for topic in record.scenario.topics], internal)
 
 
 def _position_sampler(record: _Record, load: Load) -> PositionSampler:
@@ -299,7 +324,7 @@ def _position_sampler(record: _Record, load: Load) -> PositionSampler:
         return [SampledTopic(t.topic, t.topic_id, t.partitions, t.topic in tiered) for t in now]
 
     addresses = {broker: record.cluster.direct_address(broker) for broker in record.cluster.brokers}
-    return PositionSampler(addresses, topics, record.bundle)
+    return PositionSampler(addresses, topics, record.bundle, record.cluster.security)
 
 
 def _play(
@@ -307,7 +332,7 @@ def _play(
     admin: AdminView,
     load: Load,
     tier: TierProbe,
-    coordinator_states: CoordinatorStates,
+    coordinator_states: CoordinatorStates | None,
     say: Say,
 ) -> None:
     load.start()
@@ -330,7 +355,7 @@ def _under_load(
     admin: AdminView,
     load: Load,
     tier: TierProbe,
-    coordinator_states: CoordinatorStates,
+    coordinator_states: CoordinatorStates | None,
     say: Say,
 ) -> None:
     scenario = record.scenario
@@ -346,8 +371,10 @@ def _under_load(
         rng=Random(f"{record.task.seed}/{scenario.name}/steps"),
         topics=scenario.topics,
         internal=internal_topics(scenario.shape),
+        transactional_id={p.name: p.transactional_id for p in scenario.producers}.__getitem__,
         say=say,
         budget=record.budget,
+        leaders_seen=record.leaders.of_topics if record.leaders else tuple,
     )
     record.on_steps(step_runner.run_steps(stage, scenario.steps, record.on_steps))
     record.scenario = replace(scenario, topics=stage.topics)  # with the partitions that steps have added
@@ -363,7 +390,7 @@ def _under_load(
         load.members_by_group().keys(),
         max(coordinators.GROUPS_DEADLINE_S - (record.recovered.waited_s or 0), GROUPS_LEAST_S),
     )
-    if scenario.groups:
+    if scenario.groups and coordinator_states:
         record.coordinators_under_load = coordinator_states.look_under_load()
     hold("after", targets_of(record.scenario), since_ns=now_ns(), served=bool(scenario.floors.after))
     load_floors.fill(scenario, load, record.task.records, record.budget)
@@ -403,6 +430,7 @@ def _settle_and_drain(
         seed=record.task.seed,
         timeouts=ReadTimeouts(budget=record.budget),
         access=record.access,
+        direct=_direct_fetch(record.cluster),
         transactional=frozenset(t for p in record.scenario.producers if p.transactions is not None for t in p.topics),
     )
     reads = with_refusals(drain(plan, bundle, load.numbers, say), admin)
@@ -418,7 +446,7 @@ def _settle(record: _Record, admin: AdminView, topics: Sequence[str]) -> Settled
     pool = ThreadPoolExecutor(thread_name_prefix="settle")
     try:
         over = pool.submit(recovery.transactions_over, admin, topics, TRANSACTIONS_DEADLINE_S)
-        ended = pool.submit(coordinators.transactions_ended, record.cluster, admin, TRANSACTIONS_DEADLINE_S)
+        ended = pool.submit(coordinators.transactions_ended, record.cluster, admin, TRANSACTIONS_DEADLINE_S, record.own)
         full = recovery.isr_full(record.cluster, admin, topics, record.budget)
         record.transactions_settled, record.transactions_ended = over.result(), ended.result()
     finally:
@@ -430,7 +458,7 @@ def _read_the_rest(
     record: _Record, admin: AdminView, load: Load, tier: TierProbe, reads: Sequence[Read], say: Say
 ) -> None:
     """Reads everything that the drain does not: offset lookups, the tier, the disks, the history."""
-    cluster, bundle = record.cluster, record.bundle
+    bundle = record.bundle
     topics = [topic.name for topic in record.scenario.topics]
     say("asking for offsets by time and by leader epoch")
     holed = set(logs_of(reads).holes)
@@ -438,8 +466,7 @@ def _read_the_rest(
     none = look_up(admin, topics, bundle, record.started_ns, record.ended_ns or now_ns(), waits, holed)
     look_up_epochs(admin, topics, bundle, waits)
     tier.look("end")
-    say("reading batch headers on every disk")
-    disks = broker_state.read_disks(cluster, topics, bundle)
+    disks = _read_disks(record, admin, topics, say)
     for damage in disks.damage:
         record.doubt(DoubtName.DISK_DAMAGE, damage)
     look_up_again(admin, topics, bundle, none, waits, holed)
@@ -459,11 +486,28 @@ def _read_the_rest(
     _write_history(record, admin)
 
 
+def _read_disks(record: _Record, admin: AdminView, topics: Sequence[str], say: Say) -> broker_state.Disks:
+    """The batches of every replica: from the disks, or as brokers serve them."""
+    cluster, bundle = record.cluster, record.bundle
+    if DISK_READ in cluster.capabilities:
+        say("reading batch headers on every disk")
+        return broker_state.read_disks(cluster, topics, bundle)
+    say("fetching batch headers from every broker")
+    addresses = {broker: cluster.direct_address(broker) for broker in cluster.brokers}
+    fetched = fetch_batches(addresses, cluster.security, record.snapshots[-1], bundle)
+    for problem in fetched.not_read:
+        record.doubt(DoubtName.NO_BATCHES, problem)
+    lineages = broker_state.lineages_of_leaders(admin, topics)
+    return broker_state.Disks(lineages, empty_segments=(), damage=fetched.damage)
+
+
 def _write_history(record: _Record, admin: AdminView) -> None:
     """Writes the cluster's history from the metadata logs of all nodes, which also show what is committed.
 
-    The high watermark is asked first: then the logs contain everything below it.
+    The high watermark is asked first: then the logs contain everything below it. Without the disks there is none.
     """
+    if DISK_READ not in record.cluster.capabilities:
+        return
     try:
         committed_end = admin.quorum().high_watermark
     except HarnessTimeout:
@@ -471,6 +515,13 @@ def _write_history(record: _Record, admin: AdminView) -> None:
     since_ms = record.started_ns // 10**6
     write_history(record.bundle.path, history_of_cluster(record.cluster, committed_end, since_ms))
     record.has_history = True
+
+
+def _direct_fetch(cluster: Cluster) -> DirectFetch | None:
+    """How the drain reads followers where the cluster does not send a reader to them."""
+    if cluster.selects_replicas:
+        return None
+    return DirectFetch({broker: cluster.direct_address(broker) for broker in cluster.brokers}, cluster.security)
 
 
 def _observer_bootstrap(record: _Record) -> str:

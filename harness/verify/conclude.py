@@ -51,6 +51,14 @@ _COVERED_BY: Final[Mapping[str, frozenset[FactKind | Stop]]] = {
     "changes of the controller quorum's voters (KIP-853)": frozenset({FactKind.VOTERS_CHANGED}),
     "wrong broker clocks": frozenset({FactKind.CLOCK_CHANGED}),
 }
+# Shown by files of brokers alone, which the harness reads on clusters that it has started.
+OF_FILES: Final = (
+    "files of brokers: segments, indexes and checkpoints were not read, only what brokers answer",
+    "decisions of controllers that no client sees, such as each change of an ISR: the metadata log was not read",
+    "the logs of coordinators, with which their answers are compared: they were not read",
+)
+UNWATCHED: Final = "nodes that end by themselves: their processes were not watched"
+_DISK_READ: Final = "disk.read"
 OWN_CLIENT: Final = "the release's own Java client: {}"
 _COPIES: Final = (Kind.DUPLICATED, Kind.REORDERED)
 
@@ -93,7 +101,14 @@ def _not_covered(known: Known, added: Sequence[Added]) -> list[str]:
     """Everything that the run did not test."""
     of_checks = [(one.order.not_covered, one.what.not_covered) for one in added]
     general = [*NOT_COVERED, *_own_client(known.case, known.counts)]
-    return in_order([(10, general), (30, _without_fact(known.case)), *of_checks])
+    return in_order([(10, general), (5, _out_of_reach(known.case)), (30, _without_fact(known.case)), *of_checks])
+
+
+def _out_of_reach(case: Case) -> list[str]:
+    """What the harness could not see of a cluster, because somebody else started it."""
+    if case.run.capabilities is None or _DISK_READ in case.run.capabilities:
+        return []
+    return [*OF_FILES, *([UNWATCHED] if case.run.exits is None else [])]
 
 
 def _own_client(case: Case, counts: Counts) -> list[str]:

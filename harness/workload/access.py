@@ -43,10 +43,14 @@ class TrafficByProtocol:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """`settings`: settings of librdkafka for clients that write or read records; empty for plaintext listeners."""
+    """`settings`: settings of librdkafka for clients that write or read records; empty for plaintext listeners.
+
+    `prefix`: of the group ids of readers that belong to no group of the scenario. They commit nothing.
+    """
 
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     traffic: TrafficByProtocol = field(default_factory=TrafficByProtocol)
+    prefix: str = ""
 
     def of(self, client: str) -> dict[str, object]:
         """Settings for a client that uses its statistics for nothing else."""

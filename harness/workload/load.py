@@ -33,6 +33,7 @@ from harness.workload.consumers.share_group import Acked, ShareReader
 from harness.workload.java.java_process import JavaClients
 from harness.workload.java.kafka_streams import StreamsLoop
 from harness.workload.meters import Mark, Meters
+from harness.workload.pacing import Cap
 from harness.workload.producers.loops import BurstLoop, BurstResult, ProducerLoop, SteadyLoop
 from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Target
 from harness.workload.producers.streams import Numbers
@@ -62,7 +63,8 @@ ProcessingLoop = ProcessorLoop | StreamsLoop
 class Load:
     """All clients that run while a scenario's steps run. Methods may be called from any one other thread.
 
-    `run` marks the payloads of this run; the drain continues with `numbers` and `targets`.
+    `run` marks the payloads of this run; the drain continues with `numbers` and `targets`. `rate_per_s`: the most
+    records a second that all producers together send.
     """
 
     def __init__(
@@ -77,9 +79,12 @@ class Load:
         run: int,
         seed: int,
         java: JavaClients | None = None,
+        rate_per_s: int | None = None,
     ) -> None:
         check(scenario, java)
         self._java = java
+        # Kafka Streams writes a record for each that it reads, and nothing of ours limits it.
+        self._cap = Cap(max(1, rate_per_s // 2 if scenario.kafka_streams else rate_per_s)) if rate_per_s else None
         self.targets = {
             topic.name: Target(topic=topic.name, topic_id=topic_ids[topic.name], partitions=topic.partitions)
             for topic in scenario.topics
@@ -405,6 +410,7 @@ class Load:
             seed=self.seed,
             access=self._access,
             java=self._java if spec.client != CLIENTS[0] else None,
+            cap=self._cap,
         )
         loop = _loop_of(spec, context, tables, self._scenario)
         loop.tables = tables.opened

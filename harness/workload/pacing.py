@@ -1,7 +1,8 @@
-"""A token bucket: a number of records a second, without catching up after a stall."""
+"""Token buckets: a number of records a second, without catching up after a stall."""
 
 from __future__ import annotations
 
+import threading
 import time
 
 
@@ -27,3 +28,18 @@ class Pace:
         """Subtracts the records that were really sent."""
         if self._rate_per_s is not None:
             self._owed -= records
+
+
+class Cap:
+    """The most records a second that all producers of a load together may send. Thread-safe."""
+
+    def __init__(self, rate_per_s: int) -> None:
+        self._lock = threading.Lock()
+        self._pace = Pace(rate_per_s, burst_s=0.05)
+
+    def take(self, most: int) -> int:
+        """How many records may be sent now, at most `most`; they count as sent."""
+        with self._lock:
+            due = self._pace.due(most)
+            self._pace.spent(due)
+            return due

@@ -38,8 +38,15 @@ class TimedCalls:
         self._calls.put(None)
 
     def _serve(self) -> None:
-        while (call := self._calls.get()) is not None:
-            try:
-                self._answers.put((call(), None))
-            except BaseException as error:  # raised again in the caller's thread
-                self._answers.put((None, error))
+        while self._served(self._calls.get()):
+            pass  # it keeps no call, and so no client, while it waits for the next one
+
+    def _served(self, call: Callable[[], object] | None) -> bool:
+        """Runs one call; False for the end."""
+        if call is None:
+            return False
+        try:
+            self._answers.put((call(), None))
+        except BaseException as error:  # raised again in the caller's thread
+            self._answers.put((None, error))
+        return True

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.scenarios import smoke
+from suites.attached import by_hand
 from suites.gate.cluster_probes import RELEASE
 
 ROOT = Path(__file__).parents[2]
@@ -117,7 +118,7 @@ def test_a_use_of_any_is_found() -> None:
 
 def test_tox_ci_and_suites_test_the_same_release() -> None:
     release = _tox()["tested"]["release"]
-    assert release == RELEASE
+    assert release == RELEASE == by_hand.RELEASE
     ci = (ROOT / ".ci/run").read_text(encoding="utf-8")
     assert set(re.findall(r"--kafka (\S+)", ci)) == {release}
 

@@ -16,7 +16,6 @@ keep_s = 3600
 from __future__ import annotations
 
 import math
-import tomllib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +25,7 @@ from harness.audit.rules.rule import ForTopics, Rule, rule_classes
 from harness.model.errors import BadInput
 from harness.model.hints import hint, refuse_unknown
 from harness.model.severity import Severity
-from harness.model.user_files import read_text, reason
+from harness.model.user_files import read_toml
 
 _ENABLED: Final = "enabled"
 _SEVERITY: Final = "severity"
@@ -43,12 +42,7 @@ def rules_from(file: Path | None, other_keys: Collection[str] = ()) -> dict[str,
     if file is None:
         return {name: rule() for name, rule in rule_classes().items()}
     where = f"rules {file}"
-    try:
-        plain = tomllib.loads(read_text(file))
-    except (OSError, UnicodeDecodeError) as refused:
-        raise BadInput(f"{where}: cannot be read ({reason(refused)}); give a TOML file") from None
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{where}: not valid TOML: {error}") from None
+    plain = read_toml(file, where)
     refuse_unknown(plain, [*rule_classes(), *other_keys], where, "rule")
     made = {name: _rule(kind, plain.get(name, {}), f"{where}: {name}") for name, kind in rule_classes().items()}
     return {name: rule for name, rule in made.items() if rule is not None}

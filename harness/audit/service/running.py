@@ -19,7 +19,6 @@ from harness.audit.rules.reported import OverBudget, Probe
 from harness.audit.rules.rule import Rule, Suspicion
 from harness.audit.service.budget import Budget
 from harness.audit.service.budget_option import size_text
-from harness.audit.service.connect import reach
 from harness.audit.service.introduction import introduction, introduction_json, watching
 from harness.audit.service.options import AuditOptions
 from harness.audit.service.probe import ProbeChild, task_of
@@ -34,6 +33,7 @@ from harness.audit.store.lock import locked
 from harness.kafka.admin.addresses import addresses_of
 from harness.kafka.admin.client_config import client_config
 from harness.kafka.admin.described_cluster import DescribedCluster
+from harness.kafka.admin.reach import reach
 from harness.kafka.admin.security import security_in
 from harness.model.clock import NS_PER_S
 from harness.model.errors import BadInput

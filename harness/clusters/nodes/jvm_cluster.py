@@ -23,6 +23,7 @@ from harness.clusters.nodes.storage_format import identity_of, reformat
 from harness.clusters.nodes.tier_folder import store_of
 from harness.clusters.processes.runner import Memory, ProcessState, Runner
 from harness.clusters.state import RunState, remove_directory
+from harness.kafka.admin.security import PLAINTEXT, Security
 from harness.kafka.release.release import Release
 from harness.model.documents.process_exit import ProcessExit
 from harness.model.errors import HarnessFailure, MachineFailure
@@ -61,7 +62,8 @@ class JvmCluster:
         self.directory = state.directory
         self.capabilities = resources.capabilities
         self.brokers = resources.plan.brokers
-        self.controllers = resources.plan.controllers
+        self.controllers = self.addressed_controllers = resources.plan.controllers
+        self.selects_replicas = True
         self.disks: Disks | None = resources.disks
         self.tier_store = store_of(state.directory) if self.shape.tier else None
         self.tier_server: TierServer | None = None  # set by the backend
@@ -80,6 +82,21 @@ class JvmCluster:
             own_disks=resources.disks is not None,
         )
         self._stopped = False
+
+    @property
+    def security(self) -> Security:
+        """See `base.Cluster`. Observers have a plaintext listener."""
+        return PLAINTEXT
+
+    @property
+    def command_config(self) -> Path | None:
+        """See `base.Cluster`."""
+        return None
+
+    def logs(self) -> dict[str, Path]:
+        """See `base.Cluster`: the server log of every node that has one."""
+        logs = {f"server-{node}.log": files.server_log for node, files in self._nodes.items()}
+        return {name: log for name, log in logs.items() if log.is_file()}
 
     # --- addresses ---
 

@@ -192,6 +192,7 @@ class WaitOffsetsExpired(Action):
 
     do: ClassVar[str] = "wait_offsets_expired"
     facts: ClassVar[Declares] = NOTHING
+    relies_on: ClassVar[frozenset[str]] = frozenset({"offsets.retention.check.interval.ms"})
     summary: ClassVar[str] = "Waits until the coordinator of a group without members has deleted all of its offsets."
     group: GroupRef
     deadline_s: Deadline = 120.0

@@ -33,6 +33,7 @@ class WaitTransactionEnded(Action):
 
     do: ClassVar[str] = "wait_transaction_ended"
     facts: ClassVar[Declares] = NOTHING
+    relies_on: ClassVar[frozenset[str]] = frozenset({"transaction.abort.timed.out.transaction.cleanup.interval.ms"})
     summary: ClassVar[str] = "Waits until the last transaction of a producer has ended: every partition has its marker."
     producer: ProducerRef
     deadline_s: Deadline = 30.0

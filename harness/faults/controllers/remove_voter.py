@@ -39,6 +39,7 @@ class RemoveVoter(Fault):
         "every controller has read the voters without it, another controller leads if it was active, and the voters "
         "commit"
     )
+    needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})  # the id of its directory
     node: OneControllerExpr = "controller"
 
     def validate(self, plan: StepValidation) -> None:

@@ -21,7 +21,7 @@ from harness.faults.steps.effect import (
     isr_lost,
     leaders_moved,
 )
-from harness.faults.steps.step import Fault, Injection, PartitionExpr
+from harness.faults.steps.step import CUTS, Fault, Injection, PartitionExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import CLIENT, ISOLATED, place_of
@@ -97,6 +97,9 @@ class CutFollowers(Fault):
 
     def victims(self) -> str:
         return f"followers({self.of})"
+
+    def breaks(self) -> frozenset[str]:
+        return frozenset({CUTS})
 
     def validate(self, plan: StepValidation) -> None:
         topic, _ = place_of(self.of)

@@ -18,7 +18,7 @@ from harness.faults.steps.effect import (
     isr_lost,
     leaders_moved,
 )
-from harness.faults.steps.step import BrokersExpr, Fault, Injection
+from harness.faults.steps.step import CUTS, OF_CLIENTS, BrokersExpr, Fault, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.model.facts import FactKind
 from harness.model.link import CutMode
@@ -45,6 +45,9 @@ class Isolate(Fault):
 
     def __post_init__(self) -> None:
         check_sides(self.away_from)
+
+    def breaks(self) -> frozenset[str]:
+        return frozenset({CUTS, *([OF_CLIENTS] if "clients" in self.away_from else [])})
 
     @contextmanager
     def active(self, context: StepContext) -> Iterator[Injection]:

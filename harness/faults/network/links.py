@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from harness.clusters.base import Links, party
-from harness.faults.steps.step import Fault, NodesExpr
+from harness.faults.steps.step import CUTS, OF_CLIENTS, Fault, NodesExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.targets import CLIENT, CLIENTS
@@ -31,6 +31,9 @@ class LinkFault(Fault):
 
     def victims(self) -> str:
         return self.dst
+
+    def breaks(self) -> frozenset[str]:
+        return frozenset({CUTS, *([OF_CLIENTS] if self.src in CLIENTS else [])})
 
     def validate(self, plan: StepValidation) -> None:
         plan.linked(self.src, self.dst)

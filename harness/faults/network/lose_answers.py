@@ -11,7 +11,7 @@ from harness.clusters.base import party
 from harness.faults.network.links import between, broken
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import answers_missed, await_recent_acks
-from harness.faults.steps.step import BrokersExpr, Fault, Injection
+from harness.faults.steps.step import CUTS, OF_CLIENTS, BrokersExpr, Fault, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.targets import CLIENT
 from harness.model.facts import FactKind
@@ -30,6 +30,9 @@ class LoseAnswers(Fault):
     proof: ClassVar[str] = "clients retried records, or gave them up without an answer"
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     node: BrokersExpr
+
+    def breaks(self) -> frozenset[str]:
+        return frozenset({CUTS, OF_CLIENTS})
 
     @contextmanager
     def active(self, context: StepContext) -> Iterator[Injection]:

@@ -23,7 +23,7 @@ from harness.faults.steps.effect import (
     isr_lost,
     metadata_late,
 )
-from harness.faults.steps.step import EffectProof, Injection
+from harness.faults.steps.step import CUTS, SLOWS, EffectProof, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.targets import CLIENT, CLIENTS, ISOLATED
 from harness.kafka.admin.client import PartitionState
@@ -58,6 +58,9 @@ class Slow(LinkFault):
     jitter_ms: Milliseconds = 0
     rate_kb_s: Annotated[int | None, Range(1, MANY)] = None
     direction: Direction = "both"
+
+    def breaks(self) -> frozenset[str]:
+        return super().breaks() - {CUTS} | {SLOWS}
 
     def __post_init__(self) -> None:
         if not self.latency_ms and not self.jitter_ms and self.rate_kb_s is None:

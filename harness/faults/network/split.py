@@ -16,7 +16,7 @@ from harness.faults.network.slow import Milliseconds
 from harness.faults.network.split_effect import split_effect
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.repeat import Repeat
-from harness.faults.steps.step import Fault, Injection, NodesExpr
+from harness.faults.steps.step import CUTS, SLOWS, Fault, Injection, NodesExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import CONTROLLERS, StepValidation
 from harness.model.errors import BadInput
@@ -75,6 +75,9 @@ class Split(Fault):
 
     def victims(self) -> str:
         return self.node
+
+    def breaks(self) -> frozenset[str]:
+        return frozenset({SLOWS if self.mode == "slow" else CUTS})
 
     def validate(self, plan: StepValidation) -> None:
         shape = plan.scenario.shape

@@ -32,7 +32,7 @@ class CrashLoop(Fault):
         "Kills brokers with SIGKILL, and `times` times again while they recover their logs; healing starts them."
     )
     proof: ClassVar[str] = 'as for `kill`, and each later death came before "Kafka Server started"'
-    needs: ClassVar[frozenset[str]] = frozenset({"kill", "restart"})
+    needs: ClassVar[frozenset[str]] = frozenset({"kill", "restart", "disk.read"})
     stops: ClassVar[bool] = True
     node: BrokersExpr
     times: Annotated[int, Range(1, 100)] = 2

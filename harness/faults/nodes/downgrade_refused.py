@@ -48,7 +48,7 @@ class DowngradeRefused(Action):
     proof: ClassVar[str] = (
         "the controller refused the request, and the broker did not start and logged that the feature levels are why"
     )
-    needs: ClassVar[frozenset[str]] = frozenset({"kill", "terminate", "restart"})
+    needs: ClassVar[frozenset[str]] = frozenset({"kill", "terminate", "restart", "disk.read"})
     disturbs: ClassVar[bool] = True
     node: OneBrokerExpr = "broker(1)"
 

@@ -35,7 +35,7 @@ class OutOfMemory(Fault):
         "Fills the heap of a running node until its JVM ends with OutOfMemoryError; healing starts it again."
     )
     proof: ClassVar[str] = "it ended, its JVM named OutOfMemoryError as the reason, and its absence shows as for `kill`"
-    needs: ClassVar[frozenset[str]] = frozenset({"restart"})
+    needs: ClassVar[frozenset[str]] = frozenset({"restart", "disk.read"})
     stops: ClassVar[bool] = True
     node: NodesExpr
 
@@ -93,7 +93,7 @@ class OomKilled(OutOfMemory):
     proof: ClassVar[str] = (
         "the container engine reports that the kernel killed it for its memory, and its absence shows as for `kill`"
     )
-    needs: ClassVar[frozenset[str]] = frozenset({"memory.limit", "restart"})
+    needs: ClassVar[frozenset[str]] = frozenset({"memory.limit", "restart", "disk.read"})
 
     @contextmanager
     def _scarce(self, context: StepContext, node: int) -> Iterator[Mapping[str, object]]:

@@ -43,6 +43,9 @@ class RaiseFeatures(Action):
                 'no node was upgraded, so every level is already the highest; add { do = "roll" } before this step'
             )
 
+    def shared(self) -> str:
+        return "the feature levels of the cluster"
+
     def perform(self, context: StepContext) -> Done:
         busy = bool(under_load(context))
         before, known = context.admin.features(), context.admin.supported_features()

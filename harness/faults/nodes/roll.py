@@ -43,7 +43,7 @@ class Roll(Action):
         "the absence of each broker shows as for `terminate`, the other controllers committed without each controller, "
         "and each node's own log names the other release"
     )
-    needs: ClassVar[frozenset[str]] = frozenset({"terminate", "restart"})
+    needs: ClassVar[frozenset[str]] = frozenset({"terminate", "restart", "disk.read"})
     disturbs: ClassVar[bool] = True
     node: NodesExpr = "brokers"
     to: Literal["tested", "start"] = "tested"

@@ -106,11 +106,10 @@ class ElectUnclean(Action):
 
 def _went_back(context: StepContext, states: Mapping[Place, PartitionState]) -> dict[Place, list[int]]:
     """Partitions led by their first replica again since the first fault: [old leader, new leader]."""
-    last = {(one.after.topic, one.after.partition): one for one in context.elections()}
     return {
-        place: [one.before.leader, one.after.leader]
-        for place, one in last.items()
-        if one.before is not None and place in states and one.after.leader == states[place].replicas[0]
+        place: [old, new]
+        for place, (old, new) in context.moves().items()
+        if place in states and new == states[place].replicas[0]
     }
 
 

@@ -41,6 +41,9 @@ class MoveCoordinator(Action):
     producer: ProducerRef
     deadline_s: Deadline = 60.0
 
+    def shared(self) -> str:
+        return f"the replicas of {TRANSACTIONS}"
+
     def validate(self, plan: StepValidation) -> None:
         transactional(plan, self.producer)
 

@@ -12,7 +12,7 @@ from harness.faults.operations.elect import DEADLINE_S, await_leaders
 from harness.faults.operations.move_leaders import next_order
 from harness.faults.steps.declared_facts import NOTHING, Declared, Declares
 from harness.faults.steps.effect import named
-from harness.faults.steps.step import Action, Done, EffectProof, Fault, Injection, PartitionsExpr
+from harness.faults.steps.step import Action, BrokerIds, Done, EffectProof, Fault, Injection, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import MOVE, StepValidation
 from harness.faults.steps.waits import NO_ANSWER, isr_not_full
@@ -57,7 +57,7 @@ class Reassign(Action):
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr = ()
     shift: int = 1
-    to: tuple[int, ...] = ()
+    to: BrokerIds = ()
     wait: bool = True
     deadline_s: Deadline = 60.0
 

@@ -43,6 +43,9 @@ class Reconfigure(Fault):
         """No node is broken."""
         return ""
 
+    def shared(self) -> str:
+        return "settings of brokers" if self.node else ""
+
     def declared(self) -> Declares:
         return (Declared(FactKind.CONFIG_TOGGLED, topic=self.topic, config=self.config),)
 

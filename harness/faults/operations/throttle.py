@@ -42,6 +42,9 @@ class Throttle(Fault):
     side: Literal["both", "leader", "follower"] = "both"
     of: Literal["new", "all"] = "new"
 
+    def shared(self) -> str:
+        return "the throttles of brokers"
+
     @contextmanager
     def active(self, context: StepContext) -> Iterator[Injection]:
         places, brokers = context.places(self.on), context.cluster.brokers

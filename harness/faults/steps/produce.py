@@ -68,6 +68,7 @@ class WaitTransactionalIdExpired(Action):
 
     do: ClassVar[str] = ID_FORGOTTEN
     facts: ClassVar[Declares] = NOTHING
+    relies_on: ClassVar[frozenset[str]] = frozenset({"transaction.remove.expired.transaction.cleanup.interval.ms"})
     summary: ClassVar[str] = "Waits until the transactional id of a producer has expired at its coordinator."
     producer: ProducerRef
     deadline_s: Deadline = 60.0

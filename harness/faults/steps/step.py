@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from harness.clusters import choosing
 from harness.faults.steps.declared_facts import Declares
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 NodesExpr = Annotated[str, "nodes"]  # an expression of nodes, see targets.py
 BrokersExpr = Annotated[str, "brokers"]  # an expression of nodes that are brokers
 OneBrokerExpr = Annotated[str, "one broker"]
+BrokerIds = Annotated[tuple[int, ...], "broker ids"]
 ControllersExpr = Annotated[str, "controllers"]
 OneControllerExpr = Annotated[str, "one controller"]
 PartitionExpr = Annotated[str, "partition"]  # "topic/0"
@@ -40,6 +41,11 @@ GroupRef = Annotated[str, "group"]
 ReaderRef = Annotated[str, "reader"]
 AdminRef = Annotated[str, "admin"]
 
+
+# What steps do to links, as `Kind.breaks` says it.
+CUTS: Final = "cut"
+SLOWS: Final = "slow"
+OF_CLIENTS: Final = "clients"
 
 # Capabilities that a backend may lack for a reason that its user would not guess.
 _WHY_NOT = {
@@ -97,6 +103,8 @@ class Kind:
     proof: ClassVar[str] = ""  # of faults and disturbing actions: what proves that it had an effect
     needs: ClassVar[frozenset[str]] = frozenset()  # capabilities of the backend
     internal: ClassVar[bool] = False  # also accepts Kafka's internal topics, which no producer writes to
+    # Settings of brokers: an interval in ms each, after which they do what the step waits for at the latest.
+    relies_on: ClassVar[frozenset[str]] = frozenset()
     # All that the verifier knows of a step of this kind. There is no default: a step that changes nothing says so.
     facts: ClassVar[Declares]
     # For generated scenarios (harness.chaos): values of arguments whose type does not name them; facts of which an
@@ -120,6 +128,14 @@ class Kind:
 
     def validate(self, plan: StepValidation) -> None:
         """Raises BadInput when the scenario alone shows that the step would fail or have no effect."""
+
+    def breaks(self) -> frozenset[str]:
+        """What it does to links: CUTS, SLOWS, and OF_CLIENTS if links of clients are among them."""
+        return frozenset()
+
+    def shared(self) -> str:
+        """What it changes of a cluster beside the scenario's topics and groups, and does not restore; "" = nothing."""
+        return ""
 
     @classmethod
     def lacks(cls, capabilities: Collection[str]) -> str | None:

@@ -15,7 +15,7 @@ from harness.faults.steps.targets import parse_nodes, resolve
 from harness.kafka.admin.client import AdminView, PartitionState
 from harness.model.clock import now_ns
 from harness.model.contract.internal_topics import TIER_METADATA, TIER_PARTITIONS, metadata_partition
-from harness.model.documents.steps import Event
+from harness.model.documents.steps import Event, LeaderSeen
 from harness.model.errors import BadInput
 from harness.model.history.history import Election
 from harness.model.place import Place
@@ -53,6 +53,7 @@ class StepContext:
     zones: dict[int, float] = field(default_factory=dict)
     # Broker -> the log directories that its replicas are moving to.
     moving: dict[int, dict[Place, str]] = field(default_factory=dict)
+    leaders_seen: Callable[[], Sequence[LeaderSeen]] = tuple  # changes of leaders, where the disks do not show them
     epochs_before: dict[str, dict[Place, int]] = field(default_factory=dict)  # step -> leader epochs when it began
 
     def log(self, text: str) -> None:
@@ -81,6 +82,15 @@ class StepContext:
         before = self.epochs_before[faults[0]]
         found = history_of_cluster(self.cluster).elections()
         return [one for one in found if one.after.leader_epoch > before.get((one.after.topic, one.after.partition), -1)]
+
+    def moves(self) -> dict[Place, tuple[int, int]]:
+        """The last change of leader of each partition since the first fault: the old leader, and the new one."""
+        if "disk.read" in self.cluster.capabilities:
+            found = [(one.before.leader, one.after) for one in self.elections() if one.before is not None]
+            return {(after.topic, after.partition): (old, after.leader) for old, after in found}
+        began_ns = min((self.started_ns[step.name] for step in self.steps if step.is_fault), default=now_ns())
+        seen = [one for one in self.leaders_seen() if one.at_ns >= began_ns and one.old_leader is not None]
+        return {(one.topic, one.partition): (one.old_leader or 0, one.new_leader) for one in seen}
 
     def nodes(self, text: str) -> tuple[int, ...]:
         """The ids of the nodes that an expression names now."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -88,20 +88,17 @@ class WaitRolled(Action):
     facts: ClassVar[Declares] = NOTHING
     summary: ClassVar[str] = "Waits until the leader of each partition has at least `segments` segments on disk."
     internal: ClassVar[bool] = True
-    needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
     on: PartitionsExpr = ()
     segments: Count = 2
     deadline_s: Deadline = 90.0
 
     def perform(self, context: StepContext) -> Done:
         places = context.places(self.on)
+        count = _on_disk if "disk.read" in context.cluster.capabilities else _by_size
 
         def probe() -> dict[str, int]:
-            return {
-                f"{t}/{p}": max((segments(d, t, p) for d in context.cluster.log_directories(s.leader)), default=0)
-                for (t, p), s in context.states(places).items()
-                if s.leader >= 0
-            }
+            led = {place: s.leader for place, s in context.states(places).items() if s.leader >= 0}
+            return {f"{t}/{p}": found for (t, p), found in count(context, led).items()}
 
         seen = wait_for(
             probe,
@@ -113,15 +110,39 @@ class WaitRolled(Action):
         return Done(resolved={"segments": seen})
 
 
+def _on_disk(context: StepContext, led: Mapping[Place, int]) -> dict[Place, int]:
+    """The number of segments of each partition in the files of its leader."""
+    return {
+        (t, p): max((segments(d, t, p) for d in context.cluster.log_directories(leader)), default=0)
+        for (t, p), leader in led.items()
+    }
+
+
+def _by_size(context: StepContext, led: Mapping[Place, int]) -> dict[Place, int]:
+    """The least number of segments that the size of each log needs, since none is larger than segment.bytes."""
+    largest = {
+        t: int(of["segment.bytes"]) for t, of in context.admin.topic_configs(sorted({t for t, _ in led})).items()
+    }
+    found = {broker: context.admin.log_directories(broker) for broker in set(led.values())}
+    sizes = {
+        place: there.replicas[place].size_bytes
+        for place, broker in led.items()
+        if (there := found[broker]) is not None and place in there.replicas
+    }
+    return {place: -(-size // largest[place[0]]) for place, size in sizes.items() if place[0] in largest}
+
+
 @dataclass(frozen=True, kw_only=True)
 class WaitLogStart(Action):
     """Retention that has deleted records. An event records each new log start offset.
 
-    every: on each replica, by its files, too: a follower may learn the log start from its leader and delete nothing.
+    every: on each replica, by its files, too, where they can be read: a follower may learn the log start from its
+    leader and delete nothing.
     """
 
     do: ClassVar[str] = "wait_log_start"
     facts: ClassVar[Declares] = NOTHING
+    relies_on: ClassVar[frozenset[str]] = frozenset({"log.retention.check.interval.ms"})
     summary: ClassVar[str] = (
         "Waits until retention has moved the log start offset of each partition, with `every` on each replica."
     )
@@ -149,6 +170,8 @@ class WaitLogStart(Action):
     def _every_replica(self, context: StepContext, places: list[Place]) -> None:
         """Waits until each replica starts above 0, and has no file of a segment that ends below its log start."""
 
+        readable = "disk.read" in context.cluster.capabilities
+
         def pending() -> dict[str, str]:
             offsets = context.admin.replica_offsets(sorted({t for t, _ in places}))
             states = context.states(places)
@@ -156,7 +179,7 @@ class WaitLogStart(Action):
             for (topic, partition), state in states.items():
                 for broker in state.replicas:
                     start, _ = offsets.get((topic, partition, broker), (-1, -1))
-                    bases = _bases(context.cluster.log_directories(broker), topic, partition)
+                    bases = _bases(context.cluster.log_directories(broker), topic, partition) if readable else []
                     if start <= 0 or (len(bases) > 1 and bases[1] <= start):
                         left[f"{topic}/{partition} of broker {broker}"] = f"log start {start}, segments {bases[:4]}"
             return left
@@ -182,6 +205,7 @@ class WaitCompacted(Action):
 
     do: ClassVar[str] = WAIT_COMPACTED
     facts: ClassVar[Declares] = NOTHING
+    relies_on: ClassVar[frozenset[str]] = frozenset({"log.cleaner.backoff.ms"})
     summary: ClassVar[str] = "Waits until the leader of each partition has compacted its log, up to the offset `to`."
     internal: ClassVar[bool] = True
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})

@@ -181,6 +181,7 @@ class WaitOutOfSync(WaitOnPartitions):
 
     do: ClassVar[str] = "wait_out_of_sync"
     facts: ClassVar[Declares] = NOTHING
+    relies_on: ClassVar[frozenset[str]] = frozenset({"replica.lag.time.max.ms"})
     summary: ClassVar[str] = "Waits until none of the brokers `node` is in the ISR; this needs records in flight."
     node: BrokersExpr
 
@@ -197,6 +198,7 @@ class WaitIsrAlone(WaitOnPartitions):
 
     do: ClassVar[str] = "wait_isr_alone"
     facts: ClassVar[Declares] = NOTHING
+    relies_on: ClassVar[frozenset[str]] = frozenset({"replica.lag.time.max.ms"})
     summary: ClassVar[str] = "Waits until only the leader is in sync; this needs records in flight."
 
     def perform(self, context: StepContext) -> Done:
@@ -293,6 +295,7 @@ class WaitProducerExpired(Action):
 
     do: ClassVar[str] = "wait_producer_expired"
     facts: ClassVar[Declares] = NOTHING
+    relies_on: ClassVar[frozenset[str]] = frozenset({"producer.id.expiration.check.interval.ms"})
     summary: ClassVar[str] = "Waits until the state of every producer of the partitions has expired (KIP-854)."
     on: PartitionsExpr
     deadline_s: Deadline = 60.0

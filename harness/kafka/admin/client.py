@@ -19,6 +19,7 @@ from harness.kafka.admin import (
     group_members,
     log_dirs,
     markers,
+    members,
     metadata_by_node,
     operations,
     quorum,
@@ -39,6 +40,7 @@ from harness.kafka.admin.log_dirs import LogDirectories, ReplicaDirectory
 from harness.kafka.admin.metadata_by_node import Seen
 from harness.kafka.admin.offsets import EpochEnd, TieredReplica, TimedOffset
 from harness.kafka.admin.quorum_state import Quorum
+from harness.kafka.admin.security import PLAINTEXT, Security
 from harness.kafka.admin.share_groups import ShareOffset
 from harness.kafka.admin.snapshots import PATIENT_S
 from harness.kafka.admin.topics import PartitionState, TopicsSeen
@@ -80,8 +82,9 @@ class AdminView:
         self,
         cluster_addresses: Mapping[int, tuple[str, int]],
         controllers: Mapping[int, tuple[str, int]] | None = None,
+        security: Security = PLAINTEXT,
     ) -> None:
-        self._wire = Wire(cluster_addresses, controllers)
+        self._wire = Wire(cluster_addresses, controllers, security)
 
     def __enter__(self) -> AdminView:
         return self
@@ -353,6 +356,20 @@ class AdminView:
         Kafka's error, or None.
         """
         return markers.abort(self._wire, leader, producer)
+
+    # --- members ---
+
+    def registered(self) -> dict[int, frozenset[int]]:
+        """Broker -> the brokers that it lists, which are those that no controller has fenced."""
+        return members.registered(self._wire)
+
+    def topic_names(self) -> frozenset[str]:
+        """The names of all topics that this client may see."""
+        return members.topic_names(self._wire)
+
+    def group_names(self) -> frozenset[str]:
+        """The names of all groups that this client may see."""
+        return members.group_names(self._wire)
 
     # --- evidence ---
 

@@ -24,6 +24,7 @@ class ReplicaDirectory:
     path: str
     future: str | None = None
     future_lag: int = 0  # records that the future copy lacks
+    size_bytes: int = 0  # of all segments of the current copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ def log_directories(wire: Wire, broker: int, timeout_s: float = ANSWER_S) -> Log
     if broker not in answers:
         return None
     online = [d for d in answers[broker][0].results if error_name(d.error_code) is None]
-    current: dict[Place, str] = {}
+    current: dict[Place, tuple[str, int]] = {}
     future: dict[Place, tuple[str, int]] = {}
     for directory in online:
         for topic in directory.topics:
@@ -49,12 +50,15 @@ def log_directories(wire: Wire, broker: int, timeout_s: float = ANSWER_S) -> Log
                 if p.is_future_key:
                     future[place] = (directory.log_dir, p.offset_lag)
                 else:
-                    current[place] = directory.log_dir
+                    current[place] = (directory.log_dir, p.partition_size)
     replicas = {
         place: ReplicaDirectory(
-            path=path, future=future.get(place, (None, 0))[0], future_lag=future.get(place, ("", 0))[1]
+            path=path,
+            future=future.get(place, (None, 0))[0],
+            future_lag=future.get(place, ("", 0))[1],
+            size_bytes=size_bytes,
         )
-        for place, path in current.items()
+        for place, (path, size_bytes) in current.items()
     }
     return LogDirectories(tuple(sorted(d.log_dir for d in online)), replicas)
 

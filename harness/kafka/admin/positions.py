@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.consumer import FetchRequest, ListOffsetsResponse, OffsetSpec
-from kafka.protocol.data_container import DataContainer
+from kafka.protocol.consumer import ListOffsetsResponse, OffsetSpec
 
+from harness.kafka.admin.fetch import Part, fetch_by_id
 from harness.kafka.admin.offsets import offsets_in, replica_listing
 from harness.kafka.admin.wire import Call, Connection, Unanswered, error_name
 from harness.kafka.storage.uuids import uuid_of
 from harness.model.place import Place
 
-_FETCH: Final = 13  # the version that names topics by their ids: a broker never answers for another topic of the name
-_CONSUMER: Final = -1
 _IN_NO_LOG: Final = (1 << 63) - 1
 _EMPTY_LOG: Final = "OFFSET_OUT_OF_RANGE"  # no record, and so no epoch, from which the logs could diverge
 
@@ -101,38 +99,8 @@ def positions(connection: Connection, topics: Sequence[SampledTopic], give_up_at
 
 
 def _fetch_call(topics: Sequence[SampledTopic]) -> Call:
-    fetch_topic = FetchRequest.FetchTopic
-
-    def partition(index: int) -> DataContainer:
-        return fetch_topic.FetchPartition(
-            partition=index,
-            current_leader_epoch=-1,
-            fetch_offset=_IN_NO_LOG,
-            last_fetched_epoch=0,
-            log_start_offset=-1,
-            partition_max_bytes=1,
-        )
-
-    def build(version: int) -> ApiMessage:
-        if version < _FETCH:
-            raise Unanswered(f"Fetch of version {version} has no topic ids")
-        return FetchRequest(
-            replica_id=_CONSUMER,
-            max_wait_ms=0,
-            min_bytes=0,
-            max_bytes=1,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=[
-                fetch_topic(topic_id=uuid_of(t.topic_id), partitions=[partition(i) for i in range(t.partitions)])
-                for t in topics
-            ],
-            forgotten_topics_data=[],
-            rack_id="",
-        )
-
-    return Call(FetchRequest, build, _FETCH)
+    parts = {t.topic_id: [Part(index, _IN_NO_LOG, last_epoch=0) for index in range(t.partitions)] for t in topics}
+    return fetch_by_id(parts, max_bytes=1)
 
 
 def _marks(answer: ApiMessage, topics: Sequence[SampledTopic]) -> dict[Replica, _Marks]:

@@ -223,7 +223,9 @@ class Wire:
         self,
         brokers: Mapping[int, tuple[str, int]],
         controllers: Mapping[int, tuple[str, int]] | None = None,
+        security: Security = PLAINTEXT,
     ) -> None:
+        self._security = security
         self.brokers = tuple(sorted(brokers))
         self.controllers = tuple(sorted(controllers or {}))
         self._addresses = {**(controllers or {}), **brokers}
@@ -321,7 +323,7 @@ class Wire:
                 raise HarnessFailure("the observer was closed")
             if self._idle[broker]:
                 return self._idle[broker].pop(), False
-        return Connection(self._addresses[broker], give_up_at), True
+        return Connection(self._addresses[broker], give_up_at, self._security), True
 
     def _give_back(self, broker: int, connection: Connection) -> None:
         with self._lock:

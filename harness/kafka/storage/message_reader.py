@@ -26,6 +26,10 @@ class MessageReader:
         return len(self._data) - self._at
 
     def uvarint(self) -> int:
+        byte = self._data[self._at]
+        if byte < 0x80:  # nearly always
+            self._at += 1
+            return byte
         value = shift = 0
         while True:
             byte = self._data[self._at]
@@ -50,10 +54,11 @@ class MessageReader:
         return float(value)
 
     def take(self, count: int) -> bytes:
-        if not 0 <= count <= self.left:
+        at, end = self._at, self._at + count
+        if not at <= end <= len(self._data):
             raise ValueError(f"{count} bytes are expected, and {self.left} are left")
-        self._at += count
-        return self._data[self._at - count : self._at]
+        self._at = end
+        return self._data[at:end]
 
     def compact(self) -> bytes | None:
         """Bytes or a string, preceded by its length plus one; None for null."""

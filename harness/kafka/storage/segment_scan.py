@@ -191,8 +191,8 @@ def _scrub_segment(
     return before
 
 
-def batch_columns(rows: Sequence[Batch], segment: int) -> dict[str, object]:
-    """The columns of the table `batches` except those of the replica; `segment` is the base offset of its file."""
+def batch_columns(rows: Sequence[Batch], segment: int | None) -> dict[str, object]:
+    """The columns of the table `batches` except those of the replica. segment: base offset of its file, if known."""
 
     def column(name: str, kind: type[np.generic] = np.int64) -> npt.NDArray[np.generic]:
         return np.fromiter((getattr(batch, name) for batch in rows), dtype=kind, count=len(rows))

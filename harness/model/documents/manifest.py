@@ -99,7 +99,7 @@ class Origin(Record, frozen=True, kw_only=True):
             "facts; but each of their `checks` that the judge does not have is a doubt (`check_missing`)"
         ),
     ] = ()
-    backend: Annotated[str | None, meaning("`processes` or `containers`; not judged")] = None
+    backend: Annotated[str | None, meaning("`processes`, `containers` or `attached`; not judged")] = None
     tier_storage: Annotated[str | None, meaning("class of the user's own remote storage manager; not judged")] = None
     versions: Annotated[object, meaning("of Python and of client libraries; not judged")] = None
     limits: Annotated[

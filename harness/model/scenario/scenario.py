@@ -24,6 +24,7 @@ JAVA: Final = "java"  # the release's own client
 STREAMS: Final = "streams"  # the release's own Kafka Streams
 CLIENTS_OF_READERS: Final = ("librdkafka", JAVA)
 CLIENTS: Final = (*CLIENTS_OF_READERS, STREAMS)
+TRANSACTIONAL_ID: Final = "transactional.id"  # a setting of producers
 AUTO: Final = "auto"
 AUTO_AHEAD: Final = "auto_ahead"
 WAIT_COMPACTED: Final = "wait_compacted"  # the kind of step that waits until a log is compacted
@@ -155,6 +156,11 @@ class Producer:
     def retries(self) -> int:
         """How often its client retries a record, at most."""
         return int(self._setting(RETRIES_MAX, "retries", "message.send.max.retries"))
+
+    @property
+    def transactional_id(self) -> str:
+        """The id of its transactions; with Kafka Streams it is not used."""
+        return self.config.get(TRANSACTIONAL_ID, self.name)
 
     @property
     def in_flight(self) -> int:

@@ -143,7 +143,10 @@ def _with_past(shortened: DataFrame, given: Prepared) -> DataFrame:
     below = F.max(F.when(F.col("base_offset") < F.col("from"), F.col("max_timestamp_ms")))
     emptied = F.max(F.when(of_leader & (F.col("count") == 0), F.col("max_timestamp_ms")))
     by_place = batches.groupBy(*PLACE).agg(
-        below.alias("below_ms"), emptied.alias("emptied_ms"), F.max(of_leader).alias("was_read")
+        below.alias("below_ms"),
+        emptied.alias("emptied_ms"),
+        # A broker does not serve what is in a segment below the log start.
+        F.max(of_leader & F.col("segment").isNotNull()).alias("was_read"),
     )
     places = shortened.join(by_place, PLACE, "left")
     past_ms = F.when(F.col("was_read"), F.coalesce("below_ms", F.lit(-UNBOUNDED))).otherwise(F.lit(UNBOUNDED))

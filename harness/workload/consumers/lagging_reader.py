@@ -32,7 +32,7 @@ class Replay(LoadThread):
         self.passes: Counter[Place] = Counter()
 
     def _live(self) -> None:
-        settings = consumer_settings(self._bootstrap, "replay", "replay", "read_uncommitted")
+        settings = consumer_settings(self._bootstrap, "replay", f"{self._access.prefix}replay", "read_uncommitted")
         consumer = Consumer(settings | _FROM_START | self._access.of("replay"))
         try:
             _begin(consumer, self._until)

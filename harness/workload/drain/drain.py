@@ -29,12 +29,12 @@ from harness.model.secured import producer_name
 from harness.model.wait_budget import WaitBudget
 from harness.workload.access import Access
 from harness.workload.consumers.live_readers import ReadContext
-from harness.workload.drain.replica_reads import Copy, CopyReader, ReadProgress, ReadTimeouts
+from harness.workload.drain.fetch_reads import DirectFetch, FetchReader
+from harness.workload.drain.replica_reads import COMMITTED, Copy, CopyReader, ReadProgress, ReadTimeouts
 from harness.workload.meters import Meters
 from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Target
 from harness.workload.producers.streams import Numbers
 
-COMMITTED: Final = "read_committed"
 UNCOMMITTED: Final = "read_uncommitted"
 PROTOCOL_S: Final = 5.0
 SENTINEL_DEADLINE_S: Final = 30.0
@@ -42,6 +42,7 @@ SENTINEL_LEAST_S: Final = 10.0
 _PARALLEL_READS: Final = 8  # of three replicas and their leaders, with both isolations: reads mostly wait
 _RETRIES_MAX: Final = 5
 _RETRIES_DEADLINE_S: Final = 180.0  # no attempt begins later, since each one at a read that hangs costs its timeout
+AnyReader = CopyReader | FetchReader
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +59,7 @@ class DrainPlan:
     transactional: frozenset[str] | None = None
     timeouts: ReadTimeouts = field(default_factory=ReadTimeouts)
     access: Access = field(default_factory=Access)
+    direct: DirectFetch | None = None  # followers are asked directly; None = leaders send the reader to them (KIP-392)
 
 
 def drain(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers, progress: Callable[[str], None]) -> list[Read]:
@@ -89,13 +91,13 @@ def drain(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers, progress: Cal
     return [row.record() for row in rows.values()]
 
 
-def _with_gaps(again: Mapping[CopyReader, Sequence[Place]]) -> dict[CopyReader, list[Place]]:
+def _with_gaps(again: Mapping[AnyReader, Sequence[Place]]) -> dict[AnyReader, list[Place]]:
     """Reads that met a gap, which counts only when a second read has met it, too."""
     met = {read: [place for place in places if read.reads[place].holes] for read, places in again.items()}
     return {read: places for read, places in met.items() if places}
 
 
-def _unsettled(read: CopyReader, before: Mapping[tuple[int | None, str, Place], ReadProgress]) -> list[Place]:
+def _unsettled(read: AnyReader, before: Mapping[tuple[int | None, str, Place], ReadProgress]) -> list[Place]:
     """Partitions to read once more: not those that ended at the same offset, or with the same gaps, as before."""
     unsure = read.unsure()
     return [p for p in unsure if not _same_end(read.reads[p], before[read.broker, read.isolation, p])]
@@ -107,12 +109,12 @@ def _same_end(read: ReadProgress, before: ReadProgress) -> bool:
     return 0 <= read.position < read.target and read.position == before.position
 
 
-def _rows_of(reads: Sequence[CopyReader]) -> dict[tuple[int | None, str, Place], ReadProgress]:
+def _rows_of(reads: Sequence[AnyReader]) -> dict[tuple[int | None, str, Place], ReadProgress]:
     """Rows by copy, so that a later attempt replaces an earlier one."""
     return {(read.broker, read.isolation, place): row for read in reads for place, row in read.reads.items()}
 
 
-def _run_all(reads: Sequence[CopyReader], bundle: BundleWriter, parallel: int = _PARALLEL_READS) -> None:
+def _run_all(reads: Sequence[AnyReader], bundle: BundleWriter, parallel: int = _PARALLEL_READS) -> None:
     with ThreadPoolExecutor(parallel, thread_name_prefix="drain") as pool:
         running = [pool.submit(read.run, bundle.table("observations", read.name)) for read in reads]
         try:
@@ -124,7 +126,7 @@ def _run_all(reads: Sequence[CopyReader], bundle: BundleWriter, parallel: int = 
             raise
 
 
-def _reads_of(plan: DrainPlan, sentinels: Mapping[Place, int]) -> list[CopyReader]:
+def _reads_of(plan: DrainPlan, sentinels: Mapping[Place, int]) -> list[AnyReader]:
     brokers = sorted({broker for copy in plan.copies for broker in copy.logs})
     ended = [c for c in plan.copies if plan.transactional is None or c.topic in plan.transactional]
     copies: dict[Isolation, Sequence[Copy]] = {COMMITTED: plan.copies, UNCOMMITTED: ended}
@@ -138,12 +140,12 @@ def _reads_of(plan: DrainPlan, sentinels: Mapping[Place, int]) -> list[CopyReade
 def _again(
     plan: DrainPlan,
     sentinels: Mapping[Place, int],
-    before: CopyReader,
+    before: AnyReader,
     failed: Sequence[Place],
     attempt: int,
     bundle: BundleWriter,
     after_gaps: Mapping[Place, int],
-) -> CopyReader:
+) -> AnyReader:
     """A new read of the partitions that failed, from their start; followers are read from after the leader's last gap.
 
     A single failure proves nothing: a leader may take a consumer back from a follower for a moment, or die. The second
@@ -189,8 +191,19 @@ def _reader(
     isolation: Isolation,
     *,
     attempt: int = 0,
-) -> CopyReader:
+) -> AnyReader:
     context = ReadContext(bootstrap=plan.bootstrap, targets=plan.targets, run=plan.run, access=plan.access)
+    if plan.direct is not None and broker is not None:
+        return FetchReader(
+            context,
+            copies,
+            sentinels,
+            plan.direct,
+            isolation=isolation,
+            broker=broker,
+            timeouts=plan.timeouts,
+            attempt=attempt,
+        )
     return CopyReader(
         context, copies, sentinels, isolation=isolation, broker=broker, timeouts=plan.timeouts, attempt=attempt
     )
@@ -220,6 +233,7 @@ def write_sentinels(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers) -> 
     ):
         producer.poll(0.1)  # the statistics show the protocol that it used, twice a second
     producer.close(plan.timeouts.budget.left_s(SENTINEL_DEADLINE_S, SENTINEL_LEAST_S))
+    producer.release()
     ledger.close()
     reservations.close()
     return {place: offset for place, offset in context.meters.highest_acked().items() if offset >= 0}

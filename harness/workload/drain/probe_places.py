@@ -20,6 +20,7 @@ INSIDE, EDGE, TIME, COMMIT, START, BELOW = "batch", "segment", "time", "commit",
 _INSIDE: Final = 3  # how many offsets of each kind, for each partition
 _SEGMENTS: Final = 2
 _TIMES: Final = 2
+_Batch = tuple[int | None, int, int]  # its segment, if it is known, its first and its last offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +84,15 @@ def asks_of(logs: Logs, bundle: Path, rng: Random) -> dict[Place, list[Ask]]:
 
 
 def _of_one(
-    place: Place, logs: Logs, batches: Sequence[tuple[int, int, int]], times: Sequence[tuple[int, int]], rng: Random
+    place: Place, logs: Logs, batches: Sequence[_Batch], times: Sequence[tuple[int, int]], rng: Random
 ) -> list[Ask]:
-    """`batches`: (segment, first offset, last offset) of each; `times`: (timestamp, the offset returned for it)."""
+    """`times`: (timestamp, the offset returned for it)."""
     start = logs.starts[place]
     end = max((position for (at, _), position in logs.positions.items() if at == place), default=0)
     offsets = [(rng.randrange(start, end), INSIDE)] if start < end else []
     inner = [(first, last) for _, first, last in batches if last > first]
     offsets += [(rng.randint(first + 1, last), INSIDE) for first, last in rng.sample(inner, min(_INSIDE, len(inner)))]
-    segments = sorted({segment for segment, _, _ in batches})
+    segments = sorted({segment for segment, _, _ in batches if segment is not None})
     for segment in rng.sample(segments, min(_SEGMENTS, len(segments))):
         offsets += [(segment, EDGE), (segment - 1, EDGE)]
     offsets.append((start, START))
@@ -106,9 +107,9 @@ def _of_one(
     return [*asks.values(), *below.values()]
 
 
-def _batches(bundle: Path, logs: Logs) -> dict[Place, list[tuple[int, int, int]]]:
-    """The batches on the leaders' disks; none if no disk could be read."""
-    found: dict[Place, list[tuple[int, int, int]]] = defaultdict(list)
+def _batches(bundle: Path, logs: Logs) -> dict[Place, list[_Batch]]:
+    """The batches of the leaders' own replicas; none if they could not be read."""
+    found: dict[Place, list[_Batch]] = defaultdict(list)
     for part in sorted((bundle / "batches").glob("*.parquet")):
         columns = ("broker", "topic", "partition", "segment", "base_offset", "last_offset")
         rows = pq.read_table(part, columns=list(columns))

@@ -192,7 +192,8 @@ class Prober:
     def _settings(self) -> dict[str, object]:
         name = f"{self.name}-{self._context.run:x}"
         access = self._context.access.of(self.name)
-        return consumer_settings(self._context.bootstrap, name, name, self._isolation) | _SMALL | access
+        group = f"{self._context.access.prefix}{name}"
+        return consumer_settings(self._context.bootstrap, name, group, self._isolation) | _SMALL | access
 
     def _collect(
         self, consumer: Consumer, answers: dict[Place, Answer], within_s: float | None = None

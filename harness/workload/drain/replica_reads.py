@@ -35,6 +35,7 @@ from harness.workload.drain import offset_gaps
 from harness.workload.records.observations import POLL_RECORDS, Observer
 from harness.workload.settings import consumer_settings
 
+COMMITTED: Final = "read_committed"
 _STATISTICS_MS: Final = 100
 _POLL_S: Final = 0.1
 _DELEGATION_DEADLINE_S: Final = 20.0
@@ -131,6 +132,31 @@ class ReadTimeouts:
     budget: WaitBudget = field(default_factory=WaitBudget)
 
 
+def read_name(broker: int | None, isolation: Isolation, attempt: int) -> str:
+    """The name of a read of the leaders (`broker` None) or of one broker's copies, in the evidence."""
+    replica = "leader" if broker is None else f"replica-{broker}"
+    return f"{replica}-{isolation.removeprefix('read_')}{f'-again{attempt}' if attempt else ''}"
+
+
+def progress_of(
+    copy: Copy, context: ReadContext, name: str, isolation: Isolation, broker: int | None, sentinel: int | None
+) -> ReadProgress:
+    """A read of one copy that has not begun. sentinel: the offset of the record that shows the end, if it was acked."""
+    replica = copy.leader if broker is None else broker
+    return ReadProgress(
+        reader=name,
+        kind="drain" if broker is None else "replica",
+        isolation=isolation,
+        replica=replica,
+        topic=copy.topic,
+        topic_id=context.targets[copy.topic].topic_id,
+        partition=copy.partition,
+        start=copy.logs.get(replica, (0, 0))[0],
+        target=max(copy.log_end, 0 if sentinel is None else sentinel + 1),
+        sentinel_offset=sentinel,
+    )
+
+
 class CopyReader:
     """Reads all partitions from their leaders (`broker` None), or those that `broker` follows from `broker`."""
 
@@ -158,10 +184,12 @@ class CopyReader:
         self._gaps = offset_gaps.GapDetector({copy.place: copy.segment_starts for copy in copies}, after_s)
         self._skipping: dict[Place, tuple[int, int]] = {}  # the gap after which a read tries to continue
         self._ended: set[Place] = set()
-        replica = "leader" if broker is None else f"replica-{broker}"
-        self.name = f"{replica}-{isolation.removeprefix('read_')}{f'-again{attempt}' if attempt else ''}"
+        self.name = read_name(broker, isolation, attempt)
         wanted = [copy for copy in copies if broker is None or (broker in copy.logs and broker != copy.leader)]
-        self.reads = {copy.place: self._read_of(copy, sentinels.get(copy.place)) for copy in wanted}
+        self.reads = {
+            copy.place: progress_of(copy, context, self.name, isolation, broker, sentinels.get(copy.place))
+            for copy in wanted
+        }
 
     def run(self, observations: TableWriter) -> None:
         """Reads until every partition is at its target, or until a timeout; then `stuck_reason` says where it is."""
@@ -208,24 +236,12 @@ class CopyReader:
     def _kind(self) -> ReadKind:
         return "drain" if self.broker is None else "replica"
 
-    def _read_of(self, copy: Copy, sentinel: int | None) -> ReadProgress:
-        broker = copy.leader if self.broker is None else self.broker
-        return ReadProgress(
-            reader=self.name,
-            kind=self._kind,
-            isolation=self.isolation,
-            replica=broker,
-            topic=copy.topic,
-            topic_id=self._context.targets[copy.topic].topic_id,
-            partition=copy.partition,
-            start=copy.logs.get(broker, (0, 0))[0],
-            target=max(copy.log_end, 0 if sentinel is None else sentinel + 1),
-            sentinel_offset=sentinel,
-        )
-
     def _settings(self) -> dict[str, object]:
         settings = consumer_settings(
-            self._context.bootstrap, f"{self.name}-{self._context.run:x}", self.name, self.isolation
+            self._context.bootstrap,
+            f"{self.name}-{self._context.run:x}",
+            f"{self._context.access.prefix}{self.name}",
+            self.isolation,
         )
         rack = {} if self.broker is None else {"client.rack": f"r{self.broker}"}
         return (

@@ -39,6 +39,7 @@ class ProducerLoop(LoadThread):
     def _live(self) -> None:
         self._run()
         self.producer.close(self._close_s)
+        self.producer.release()
 
     @abstractmethod
     def _run(self) -> None:

@@ -21,6 +21,7 @@ from harness.workload.access import Access
 from harness.workload.java.java_process import JavaClients
 from harness.workload.java.java_producer import JavaProducer
 from harness.workload.meters import NONE, Meters
+from harness.workload.pacing import Cap
 from harness.workload.producers.delivery_reports import Times, offsets_of, only_reported
 from harness.workload.producers.failed_tries import SETTINGS, FailedTries
 from harness.workload.producers.outcomes import NO_REPORT, outcome_of_send
@@ -69,6 +70,7 @@ class ProducerContext:
     access: Access = field(default_factory=Access)
     java: JavaClients | None = None
     failed_sends: TableWriter | None = None
+    cap: Cap | None = None  # of all producers together
 
 
 @dataclass(slots=True)
@@ -196,6 +198,8 @@ class RecordingProducer:
                 return 0
         stream = self._streams.get(place) or self._new_stream(place)
         count = stream.room(min(count, CHUNK))
+        if count and self.context.cap is not None:
+            count = self.context.cap.take(count)
         if count == 0:
             return 0
         first = stream.next_seq
@@ -270,6 +274,11 @@ class RecordingProducer:
                 self._write_rows(stream, sequences, NO_REPORT, np.full(len(sequences), NONE), returned_ns)
         if isinstance(self.client, JavaProducer):
             self.client.discard()
+
+    def release(self) -> None:
+        """Drops the client of an incarnation that has ended, which ends it: one that lives on asks for metadata of its
+        topics, and a broker may create them again after they were deleted."""
+        del self.client
 
     def return_to(self, client: confluent_kafka.Producer) -> None:
         """Continues with its own client after another one (a zombie's) was used; new records get new streams."""

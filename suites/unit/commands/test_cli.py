@@ -97,9 +97,10 @@ def test_the_worst_result_counts_and_a_part_of_the_gate_follows_what_ran(
 
 def test_the_common_options_are_those_of_each_command_that_plays() -> None:
     output = {"as_json", "quiet", "summary", "notify", "allure", "history"}
+    attached = {"bootstrap", "command_config", "hooks", "allow_faults", "rate"}
     for command, own in (
-        (cli.gate, {"only", "without", "fail_fast", "known", "against"}),
-        (cli.run, {"scenario", "tag", "without", "issue", "known"}),
+        (cli.gate, {"only", "without", "fail_fast", "known", "against", *attached}),
+        (cli.run, {"scenario", "tag", "without", "issue", "known", *attached}),
         (cli.contracts, {"only", "tag"}),
     ):
         assert {option.name for option in command.params} == {*cli.Common.__annotations__, "plugins", *output, *own}
@@ -226,6 +227,17 @@ def test_nothing_uncaught_ends_in_1(
         (["report", "FULL"], "holds no evidence bundle"),
         (["report", ""], "'' names no file or folder"),
         (["seal", "nowhere"], "nowhere is not a folder"),
+        (["run", "calm", "--hooks", "FILE"], "--hooks needs --bootstrap HOST:PORT"),
+        (["gate", "--rate", "10"], "--rate needs --bootstrap HOST:PORT"),
+        (["gate", "--allow-faults", "ID"], "--allow-faults needs --bootstrap HOST:PORT"),
+        (["gate", "--command-config", "FILE"], "--command-config needs --bootstrap HOST:PORT"),
+        (["gate", "--bootstrap", "h:1", "--backend", "processes"], "--bootstrap and --backend exclude each other"),
+        (["run", "calm", "--bootstrap", "h:1", "--keep"], "--bootstrap and --keep exclude each other"),
+        (["gate", "--bootstrap", "h:1", "--memory", "1g"], "--bootstrap and --memory exclude each other"),
+        (["gate", "--bootstrap", "h:1", "--rate", "0"], "is not in the range"),
+        (["gate", "--bootstrap", "h:1", "--hooks", "FILE"], "bad hooks FILE: not valid TOML"),
+        (["gate", "--bootstrap", "h:1", "--hooks", "/dev/zero"], "bad hooks /dev/zero: cannot be read"),
+        (["gate", "--bootstrap", "h:1", "--command-config", "/dev/zero"], "it is a device, a pipe or a socket"),
         (["list", "planets"], "planets"),
         (["launch"], "No such command"),
     ],

@@ -37,7 +37,7 @@ class Cluster:
 
 
 def record_on(cluster: Any) -> _Record:
-    task: Any = SimpleNamespace(scenario=SimpleNamespace())
+    task: Any = SimpleNamespace(scenario=SimpleNamespace(), prefix=None)
     return _Record(task, cluster, SimpleNamespace())  # type: ignore[arg-type]
 
 
@@ -62,7 +62,7 @@ def test_an_end_by_the_machine_is_a_doubt_that_lets_the_scenario_be_tried_again(
 def test_an_end_that_a_fault_may_cause_is_for_the_judge(signal: int | None) -> None:
     record = record_on(Cluster(ended(signal=signal), let=True))
     record.note_exits()
-    assert (len(record.exits), record.doubts, record.died) == (1, [], False)
+    assert (len(record.exits or ()), record.doubts, record.died) == (1, [], False)
 
 
 def test_a_cluster_that_does_not_answer_any_more_does_not_cost_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,7 @@ class Script:
 class Scripted:
     """A connection to a broker with a script."""
 
-    def __init__(self, script: Script, give_up_at: float) -> None:
+    def __init__(self, script: Script, give_up_at: float, login: None) -> None:
         self.script = script
         self.interrupted = threading.Event()
         script.connections += 1

@@ -33,7 +33,9 @@ def segments_on_disks(given: Prepared) -> list[list[Segment]]:
     if not rows:
         return found
     wanted = kept(frame(given.spark, _DUE, rows))
-    batches = narrowed(given.batches.where("broker >= 0"), wanted, "topic_id").join(F.broadcast(wanted), PLACE)
+    batches = narrowed(given.batches.where("broker >= 0 AND segment IS NOT NULL"), wanted, "topic_id").join(
+        F.broadcast(wanted), PLACE
+    )
     old_bytes = F.sum(F.when(F.col("max_timestamp_ms") <= F.col("by_ms"), F.col("size_bytes")).otherwise(0))
     each = batches.groupBy(*PLACE, "broker", "segment").agg(
         F.min("base_offset").alias("base"),

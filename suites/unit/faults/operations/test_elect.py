@@ -74,7 +74,7 @@ def quiet_fault(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def elected(leaders: Leaders, *before: Step, partitions: int = 1) -> tuple[dict[str, Any], list[tuple[DoubtName, str]]]:
-    cluster = SimpleNamespace(controllers=(), history=leaders.history)
+    cluster = SimpleNamespace(controllers=(), history=leaders.history, capabilities={"disk.read"})
     placed = Topic(name="t", partitions=partitions)
     context = context_on(cluster, admin=leaders, topic=placed, last_ack_ns=lambda t, p: 0)
     rows = run_steps(context, [*before, ELECT])

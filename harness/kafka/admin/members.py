@@ -1,0 +1,35 @@
+"""The brokers, topics and groups of a cluster, as each of its brokers lists them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from kafka.protocol.admin import ListGroupsRequest
+from kafka.protocol.metadata import MetadataRequest
+
+from harness.kafka.admin.wire import Call, Wire, call
+
+_LIST_S: Final = 10.0
+
+
+def registered(wire: Wire) -> dict[int, frozenset[int]]:
+    """Broker -> the brokers that it lists as alive, which are those that no controller has fenced."""
+    answers = wire.ask_all(_metadata([]))
+    return {broker: frozenset(one.node_id for one in answer.brokers) for broker, answer in answers.items()}
+
+
+def topic_names(wire: Wire) -> frozenset[str]:
+    """The names of all topics that any broker lists and this client may see."""
+    answers = wire.ask_all(_metadata(None), _LIST_S)
+    return frozenset(topic.name for answer in answers.values() for topic in answer.topics)
+
+
+def group_names(wire: Wire) -> frozenset[str]:
+    """The names of all groups, of whatever protocol, that their coordinators list and this client may see."""
+    answers = wire.ask_all(call(ListGroupsRequest, states_filter=[], types_filter=[]), _LIST_S)
+    return frozenset(group.group_id for answer in answers.values() for group in answer.groups)
+
+
+def _metadata(topics: Iterable[str] | None) -> Call:
+    return call(MetadataRequest, topics=None if topics is None else list(topics), allow_auto_topic_creation=False)
