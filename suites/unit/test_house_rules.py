@@ -132,7 +132,7 @@ def test_ci_runs_every_environment_of_tox() -> None:
     assert re.search(r"tox run [^\n]*-e gate -- (?![^\n]*--only)", ci)
     assert "part_of_today=$(($(date +%-j) % 8 + 1))/8\n" in ci
     in_parts = re.findall(r'-e (\w+) -- [^\n]*--part "\$part_of_today" <', ci)
-    assert in_parts == ["planted", "proof", "containers", "disks"]
+    assert in_parts == ["planted", "proof", "live", "containers", "disks"]
 
 
 def _tox() -> ConfigParser:

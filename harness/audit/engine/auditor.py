@@ -109,6 +109,8 @@ class Auditor:
         self._fresh = self._progress.epoch < 0
         # At the first start: records below it happened before, and only one that cannot be read still matters.
         self._history_end = 0
+        # Until the log was read to its end, the state may lack what an open alarm is about.
+        self._caught_up = sources.feed is None
         self._heard_s = time.monotonic()
         self._silence = "no record came"
         self._follower = FollowerThread(sources.feed, self._events.put) if sources.feed else None
@@ -213,6 +215,7 @@ class Auditor:
         self.counts.records += sum(len(batch.entries) for batch in portion.batches)
         self.counts.last_offset = portion.next_offset - 1
         self.counts.behind = max(0, portion.high_watermark - portion.next_offset)
+        self._caught_up = self._caught_up or not self.counts.behind
         self._heard_s = time.monotonic()  # and not that of the answer, as a large snapshot takes seconds to load
         self._fresh = False
         position = portion.position
@@ -325,7 +328,8 @@ class Auditor:
         self._ask(lambda rule: rule.on_tick(self.state))
         self.second_looks.tick()
         self.incidents.settle()
-        self.incidents.end_over(self.state)
+        if self._caught_up:
+            self.incidents.end_over(self.state)
         self._on_tick(self)
         self.save(offsets_too=time.monotonic() - self._offsets_saved_s > _SAVE_OFFSETS_S)
 
