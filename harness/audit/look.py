@@ -16,7 +16,7 @@ class PartitionLook:
     epochs: (leader epoch, its first offset) as the leader answered, the oldest first, without epochs that it does not
     know; empty if it was not asked. It was asked before `offsets.log_start`, up to which deletion moves them.
     young_from: retention by time may delete no record at or above this offset before this look was answered. An
-    earlier look finds it: the first offset with a timestamp above that time minus retention.ms.
+    earlier look finds it: the first offset with a timestamp above that time minus retention.ms, which was `young_ms`.
     """
 
     topic: str
@@ -30,6 +30,7 @@ class PartitionLook:
     error: str | None = None
     epochs: Sequence[tuple[int, int]] = ()
     young_from: int = UNKNOWN
+    young_ms: int = UNKNOWN
     size_bytes: int = UNKNOWN  # of the leader's log on its disks
 
 

@@ -1,7 +1,7 @@
 """Runs the whole auditor on a made cluster of many partitions, in a process of its own, and prints what it costs.
 
-The metadata log and the answers of brokers are made; everything behind them is the real auditor with all of its rules
-and the modules that a running one has.
+The records of the metadata log are made, and brokers in another process answer made offsets to the real requests. All
+else is the real auditor with all of its rules, its looks over connections, its metrics and its budget.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -20,19 +21,26 @@ from harness.kafka.messages_only import import_messages_only
 import_messages_only()  # as `durability audit` does
 
 import harness.audit.service.running  # noqa: E402, F401 - the modules of a running auditor take memory, too
+from harness.audit.alarms.metrics import Metrics  # noqa: E402
 from harness.audit.engine.auditor import Auditor, Sources  # noqa: E402
 from harness.audit.engine.looker import Asked  # noqa: E402
 from harness.audit.feeds.feed import Portion  # noqa: E402
 from harness.audit.look import PartitionLook  # noqa: E402
 from harness.audit.rules.rule import rule_classes  # noqa: E402
+from harness.audit.service.broker_looker import BrokerLooker  # noqa: E402
+from harness.audit.service.budget import Budget  # noqa: E402
+from harness.audit.service.budget_option import BudgetOption  # noqa: E402
+from harness.audit.service.vitals import FACT, VitalSigns, Watch  # noqa: E402
 from harness.audit.store.database import FILE, Database  # noqa: E402
-from harness.audit.store.partitions import Offsets  # noqa: E402
+from harness.kafka.admin.brokers import Brokers  # noqa: E402
 from harness.model.history.log import LogBatch, Record, Snapshot, Value  # noqa: E402
+from suites.bench.made_brokers import made_brokers  # noqa: E402
 
 BROKERS: Final = range(1, 31)
 PER_TOPIC: Final = 1_000
 EPOCHS_MAX: Final = 8
 ROUNDS: Final = 3
+BROKERS_S: Final = 30.0
 
 
 class Entries:
@@ -86,41 +94,60 @@ class MadeFeed:
     def close(self) -> None: ...
 
 
-class MadeLooker:
-    """Every log grows between two looks. A leader has as many epochs as its leader epoch says."""
+class LongLooker:
+    """The real looks, with as many epochs as the leader epoch says: those of an auditor that has run for long."""
 
-    def __init__(self) -> None:
-        self._looks = 0
+    def __init__(self, looker: BrokerLooker) -> None:
+        self._looker = looker
 
     def look(self, asked: Sequence[Asked]) -> Iterable[PartitionLook]:
-        self._looks += 1
-        end, now_ns = 10 * self._looks, time.time_ns()
-        for of in asked:
-            yield PartitionLook(
-                topic=of.topic,
-                topic_id=of.topic_id,
-                partition=of.partition,
-                asked_ns=now_ns,
-                answered_ns=now_ns + 1,
-                offsets=Offsets(of.leader_epoch, 0, end, end),
-                log_ends=dict.fromkeys(of.replicas, end),
-                epochs=[(epoch, epoch) for epoch in range(of.leader_epoch + 1)],
-            )
+        for look in self._looker.look(asked):
+            yield replace(look, epochs=[(epoch, epoch) for epoch in range(look.offsets.leader_epoch + 1)])
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        self._looker.close()
 
 
 def main(partitions: int, folder: Path) -> None:
+    with made_brokers(len(BROKERS)) as addresses:
+        measure(partitions, folder, Brokers(addresses[:3]))
+
+
+def measure(partitions: int, folder: Path, brokers: Brokers) -> None:
     before_mib = resident_mib("VmRSS")
+    brokers.refresh(BROKERS_S)
+    looker = BrokerLooker(brokers)
     rules = {name: rule() for name, rule in rule_classes().items()}
     database = Database(folder)
     stop = threading.Event()
-    sources = Sources(MadeFeed(partitions), MadeLooker(), coverage=frozenset({"metadata", "offsets"}))
-    auditor = Auditor(sources, database, rules, look_every_s=0.0, on_tick=lambda a: _stop_after(a, partitions, stop))
+    coverage = frozenset({"metadata", "offsets", "replicas"})
+    sources = Sources(MadeFeed(partitions), LongLooker(looker), coverage=coverage)
+    budget = Budget(BudgetOption(cpu=1.0), lambda: looker.received_bytes)
+    watch = Watch(cluster_id="made", bootstrap="made", feed="made", rules=tuple(rules))
+    metrics = Metrics(0)
+
+    def tick(of: Auditor) -> None:
+        vitals = signs.take({})
+        database.keep_fact(FACT, vitals.text())
+        metrics.show(vitals)
+        _stop_after(of, partitions, stop)
+
+    auditor = Auditor(sources, database, rules, look_every_s=0.0, budget=budget, on_tick=tick)
+    auditor.state.static = {
+        "retention.ms": "604800000",
+        "log.retention.ms": "604800000",
+        "log.cleanup.policy": "delete",
+    }
+    looker.setting, looker.exists = (
+        auditor.state.setting,
+        lambda topic_id: auditor.state.packed.topic(topic_id) is not None,
+    )
+    signs = VitalSigns(auditor, watch, lambda: budget.option, lambda _topic: True)
     begun_s = time.process_time()
     auditor.run(stop)
     cpu_s = time.process_time() - begun_s
     kept = len(auditor.state.packed)
+    metrics.close()
     auditor.close()
     figures = {
         "partitions": kept,

@@ -31,10 +31,12 @@ from harness.audit.look import CommitLook, LogStartReason, ObjectLook, Partition
 from harness.audit.rules.own_coverage import RuleFailed
 from harness.audit.rules.rule import Rule, Suspicion
 from harness.audit.store.database import Database, Progress, Unwatched
+from harness.model.clock import NS_PER_S
 from harness.model.history.changes import AnyChange, PartitionChange, Problem, UnknownChange
 
 TICK_S: Final = 1.0
 _LATENCY_S: Final = 0.1  # after which it sees that it is to stop
+_SILENT_POLL_S: Final = 3.0  # a feed that had nothing new may have asked its source so long ago
 _SAVE_OFFSETS_S: Final = 30.0  # offsets in the file may be older than those in memory: they only make rules weaker
 Event: TypeAlias = Portion | Silence | Looked | Rows | Failed | None
 
@@ -113,6 +115,8 @@ class Auditor:
         self._caught_up = sources.feed is None
         self._heard_s = time.monotonic()
         self._silence = "no record came"
+        if sources.feed is not None and "metadata" in sources.coverage:
+            self.state.known_ns = 0
         self._follower = FollowerThread(sources.feed, self._events.put) if sources.feed else None
         self._looks = LookThread(sources.looker, self._events.put) if sources.looker else None
         self._others = SourceThread(sources.others, self._events.put) if sources.others else None
@@ -191,6 +195,7 @@ class Auditor:
                 self._silence = event.why
             case None if not self._heartbeats:
                 self._heard_s = time.monotonic()
+                self._know(self._heard_s - _SILENT_POLL_S)
 
     def _know_restored(self) -> None:
         """Rules about what lasts begin with the partitions that the database has."""
@@ -218,10 +223,18 @@ class Auditor:
         self._caught_up = self._caught_up or not self.counts.behind
         self._heard_s = time.monotonic()  # and not that of the answer, as a large snapshot takes seconds to load
         self._fresh = False
+        if portion.batches:  # a snapshot is older than the question
+            self._know(portion.asked_at_s)
         position = portion.position
         # Records of an open transaction have no effect yet: after a restart all of them are read again.
         if position is not None and self.state.replay.open_from is None:
             self._progress = Progress(position.offset, position.epoch, now_ns)
+
+    def _know(self, asked_at_s: float) -> None:
+        """All that was committed when the feed asked is known, if nothing of it is left. Looks up to then count."""
+        if self.counts.behind == 0 and self.state.known_ns is not None:
+            self.state.known_ns = time.time_ns() - int((time.monotonic() - asked_at_s) * NS_PER_S)
+            self.second_looks.ask()
 
     def _changed(self, after: AnyChange, before: AnyChange | None) -> None:
         for rule, on_change in self._of_changes:
@@ -259,7 +272,7 @@ class Auditor:
         self.second_looks.answered(look)
         for rule, on_look in self._of_looks:
             for suspicion in self.guard.suspicions(rule, on_look, look, before, self.state):
-                self._suspect(suspicion)
+                self._suspect(suspicion, of_look=True)
         # An answer of a deposed leader that was on its way is older than what is known.
         if look.error is None and look.offsets.leader_epoch >= before.leader_epoch and look.offsets != before:
             self.state.packed.put_offsets(*place, look.offsets)
@@ -305,14 +318,14 @@ class Auditor:
         assert isinstance(known, RuleFailed)  # it cannot be switched off
         self._alarm(known.suspicion(rule, why, time.time_ns()))
 
-    def _suspect(self, suspicion: Suspicion) -> None:
+    def _suspect(self, suspicion: Suspicion, *, of_look: bool = False) -> None:
         if suspicion.topic and not self._watched(suspicion.topic):
             return
         self.counts.suspicions += 1
         if not suspicion.needs_look or suspicion.partition is None or self._looks is None:
             self._alarm(suspicion)
             return
-        self.second_looks.add(suspicion, suspicion.partition)
+        self.second_looks.add(suspicion, suspicion.partition, of_look=of_look)
 
     def _alarm(self, suspicion: Suspicion) -> None:
         rated = self.rules[suspicion.rule].rated(suspicion)

@@ -48,6 +48,8 @@ class ClusterState:
         self._entities: dict[tuple[str, str], str | None] = {}  # changed since they were saved
         self._chains: Callable[[str, int], Sequence[tuple[int, int]]] = lambda _topic_id, _partition: ()
         self.covered: set[str] = set()
+        # Wall clock: what was committed by then is known. None = no metadata log is followed.
+        self.known_ns: int | None = None
         self.static: Mapping[str, str] = {}  # settings in the files of the brokers, and Kafka's defaults
         self.segments: Final = RemoteSegments()
         self._commits: dict[tuple[str, str, int], CommitLook] = {}  # group, topic, partition

@@ -1,4 +1,9 @@
-"""Suspicions that wait for a second look, which confirms or dismisses them."""
+"""Suspicions that wait for a second look, which confirms or dismisses them.
+
+A look may be newer than the metadata log as the auditor knows it: brokers act on a new setting, or on a recreated
+topic, before the auditor has read of it. So a suspicion is decided when the metadata log is known up to the look that
+raised it.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +21,8 @@ from harness.model.clock import NS_PER_S
 from harness.model.severity import Severity
 
 SECOND_LOOK_S: Final = 30.0
+_METADATA_S: Final = 20.0  # so long the metadata log may be unknown; the suspicion is decided without it then
+_NOT_KNOWN: Final = "The metadata log could not be read since, so a change in it may be the reason."
 _Place: TypeAlias = tuple[str, int]
 
 
@@ -23,6 +30,7 @@ _Place: TypeAlias = tuple[str, int]
 class _Waiting:
     suspicion: Suspicion
     since_ns: int
+    raised_ns: int  # the look that raised it was answered before; 0 = a record did
 
 
 class SecondLooks:
@@ -47,19 +55,27 @@ class SecondLooks:
     def __len__(self) -> int:
         return sum(len(waiting) for waiting in self._waiting.values())
 
-    def add(self, suspicion: Suspicion, partition: int) -> None:
-        """Asks for a look at the partition at once."""
+    def add(self, suspicion: Suspicion, partition: int, *, of_look: bool) -> None:
+        """Asks for a look at the partition at once. of_look: a look raised it, and not a record."""
         place = suspicion.topic_id, partition
         waiting = self._waiting.setdefault(place, [])
         if all((w.suspicion.rule, w.suspicion.cause) != (suspicion.rule, suspicion.cause) for w in waiting):
-            waiting.append(_Waiting(suspicion, time.time_ns()))
+            now_ns = time.time_ns()
+            waiting.append(_Waiting(suspicion, now_ns, now_ns if of_look else 0))
         self._rounds.soon(*place)
+
+    def ask(self) -> None:
+        """Asks for looks at the partitions of all suspicions."""
+        for place in self._waiting:
+            self._rounds.soon(*place)
 
     def answered(self, look: PartitionLook) -> None:
         """Asks the rules whether the look shows what they suspected. A look that was refused shows nothing."""
         place = look.topic_id, look.partition
         for waiting in self._waiting.pop(place, ()):
-            if look.error is not None or look.asked_ns <= waiting.since_ns:
+            unknown = self._unknown(waiting)
+            early = unknown and look.answered_ns - waiting.raised_ns < _METADATA_S * NS_PER_S
+            if early or look.error is not None or look.asked_ns <= waiting.since_ns:
                 self._waiting.setdefault(place, []).append(waiting)
                 continue
             rule, suspicion = self._rules[waiting.suspicion.rule], waiting.suspicion
@@ -68,10 +84,14 @@ class SecondLooks:
             if confirmed is None:
                 self.dismissed += 1
             elif confirmed.again:  # the next tick asks for a look
-                again = _Waiting(replace(confirmed, again=False), time.time_ns())
+                again = replace(waiting, suspicion=replace(confirmed, again=False), since_ns=time.time_ns())
                 self._waiting.setdefault(place, []).append(again)
             else:
-                self._alarm(confirmed)
+                self._alarm(replace(confirmed, what=f"{confirmed.what} {_NOT_KNOWN}") if unknown else confirmed)
+
+    def _unknown(self, waiting: _Waiting) -> bool:
+        """Whether the metadata log may have a reason that the auditor has not read yet."""
+        return self._state.known_ns is not None and self._state.known_ns <= waiting.raised_ns
 
     def refused(self, places: Collection[_Place]) -> None:
         """No broker could be asked about these partitions: asks again."""

@@ -106,11 +106,11 @@ class ControllerFeed:
             self._quorum.move_on()
         epoch = self._quorum.epoch
         question = fetch_call(epoch, self._at.offset, min(self._at.epoch, epoch), wait_ms, PORTION_BYTES)
+        asked_at_s = time.monotonic()
         answer = fetched(self._quorum.ask(question, left_s))
-        heard_at_s = time.monotonic()
         self._quorum.check(answer.error, answer.leader)
         if self._looking_elsewhere:  # this is the one that leads, or the same as before
-            self._looking_elsewhere, self._heard_at_s = False, heard_at_s
+            self._looking_elsewhere, self._heard_at_s = False, time.monotonic()
         if epoch < self._at.epoch:
             raise self._quorum.unusable(
                 f"it leads in epoch {epoch}, and a record of epoch {self._at.epoch} was committed before; see whether "
@@ -125,9 +125,9 @@ class ControllerFeed:
                 self._begin_again(f"the leader's log has no record of epoch {self._at.epoch} there")
             self._download = _Download(answer.snapshot)
         elif self._missed is not None:
-            return self._started(Snapshot(*START, 0, ()), answer.high_watermark, heard_at_s)
+            return self._started(Snapshot(*START, 0, ()), answer.high_watermark, asked_at_s)
         elif answer.records:
-            self._received = _Received(answer, heard_at_s)
+            self._received = _Received(answer, asked_at_s)
         return None
 
     def _deliver(self, received: _Received) -> Portion | None:
@@ -141,8 +141,8 @@ class ControllerFeed:
         if piece.batches:
             self._at = Position(piece.batches[-1].last_offset + 1, piece.batches[-1].epoch)
             self._uncommitted = 0
-            self._heard_at_s = received.heard_at_s
-            return Portion(None, tuple(piece.batches), self._at.offset, received.high_watermark, received.heard_at_s)
+            self._heard_at_s = time.monotonic()
+            return Portion(None, tuple(piece.batches), self._at.offset, received.high_watermark, received.asked_at_s)
         if piece.problem is not None:
             self._received = None
             raise self._quorum.unusable(f"its records cannot be used: {piece.problem}")
@@ -159,8 +159,8 @@ class ControllerFeed:
         """
         try:
             question = snapshot_call(self._quorum.epoch, download.snapshot, download.size_bytes, PORTION_BYTES)
+            asked_at_s = time.monotonic()
             answer = piece_of(self._quorum.ask(question, left_s))
-            heard_at_s = time.monotonic()
             self._quorum.check(answer.error, answer.leader)
             download.add(answer.data)
             if download.size_bytes < answer.size_bytes:
@@ -173,7 +173,7 @@ class ControllerFeed:
             raise
         self._download, self._snapshot = None, download.file
         self._at = Position(snapshot.end_offset, snapshot.epoch)
-        return self._started(snapshot, snapshot.end_offset, heard_at_s)
+        return self._started(snapshot, snapshot.end_offset, asked_at_s)
 
     def _begin_again(self, why: str) -> None:
         """Starts from the beginning, because what was delivered as committed is not in the leader's log."""
@@ -181,9 +181,9 @@ class ControllerFeed:
         self._missed = f"{at}, and {why}: the quorum lost committed records, or the log is another"
         self._at = START
 
-    def _started(self, snapshot: Snapshot, high_watermark: int, heard_at_s: float) -> Portion:
+    def _started(self, snapshot: Snapshot, high_watermark: int, asked_at_s: float) -> Portion:
         missed, self._missed = self._missed, None
-        return Portion(snapshot, (), snapshot.end_offset, high_watermark, heard_at_s, missed)
+        return Portion(snapshot, (), snapshot.end_offset, high_watermark, asked_at_s, missed)
 
     def _drop_download(self) -> None:
         if self._download is not None:
@@ -199,9 +199,9 @@ class ControllerFeed:
 class _Received:
     """The records of one answer. A controller may send more than it was asked for, so they are decoded in parts."""
 
-    def __init__(self, answer: Fetched, heard_at_s: float) -> None:
+    def __init__(self, answer: Fetched, asked_at_s: float) -> None:
         self.high_watermark = answer.high_watermark
-        self.heard_at_s = heard_at_s
+        self.asked_at_s = asked_at_s
         self.nothing_committed = True
         self._left = memoryview(answer.records)
 

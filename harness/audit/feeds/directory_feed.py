@@ -112,8 +112,8 @@ class DirectoryFeed:
                 return None
         except LogGap as gap:
             return self._behind(gap)
+        asked_at_s = time.monotonic()
         end = self._committed()
-        heard_at_s = time.monotonic()
         if end is None:
             raise _NotYet(NO_HIGH_WATERMARK, silent=True)
         # First the high watermark, then the epochs, then the records: see the module's text.
@@ -125,13 +125,13 @@ class DirectoryFeed:
             if (why := _other_log(self._resume, end, epochs)) is not None:
                 return self._begin(why)
             self._tail = LogTail(self._folder, *self._resume)
-        return self._read(self._tail, end, heard_at_s)
+        return self._read(self._tail, end, asked_at_s)
 
-    def _read(self, tail: LogTail, end: CommittedEnd, heard_at_s: float) -> Portion | None:
+    def _read(self, tail: LogTail, end: CommittedEnd, asked_at_s: float) -> Portion | None:
         try:
             batches = tail.read(end.offset, PORTION_BYTES)
             if batches:
-                return Portion(None, tuple(batches), tail.offset, end.offset, heard_at_s)
+                return Portion(None, tuple(batches), tail.offset, end.offset, asked_at_s)
             if tail.problem is not None:
                 raise _NotYet(tail.problem, silent=True)
             if tail.has_more():
@@ -168,7 +168,7 @@ class DirectoryFeed:
             batches=(),
             next_offset=start.offset,
             high_watermark=start.offset,
-            heard_at_s=time.monotonic(),
+            asked_at_s=time.monotonic(),
             missed=missed,
         )
 

@@ -42,8 +42,8 @@ class Portion:
     """Where the next portion begins."""
     high_watermark: int
     """As the quorum reported it. It may lie above next_offset while the feed catches up."""
-    heard_at_s: float
-    """Monotonic time of the answer."""
+    asked_at_s: float
+    """Monotonic time before the question that this answers: what was committed by then lies below high_watermark."""
     missed: str | None = None
     """One sentence when records were lost to this feed, for example because they were deleted before they were read.
     The snapshot in the same portion has the state behind the gap, and not the changes inside it."""

@@ -27,7 +27,7 @@ from harness.model.history.changes import AnyChange, ConfigChange, ResourceKind,
 from harness.model.history.history import broker_keys
 from harness.model.severity import Severity
 
-_WHY: Final = "why"
+_FROM, _YOUNG_FROM, _YOUNG_MS, _SIZE = "from", "young_from", "young_ms", "size_bytes"  # the first look's evidence
 _SEGMENTS: Final = "segment deletion"
 _REASONS_MAX: Final = 2_000  # lines of broker logs, of all partitions
 _TOPICS_MAX: Final = 10_000  # with a known time of creation
@@ -105,13 +105,17 @@ class LogStartMoved(Rule):
             f"retention does not explain it ({why}): {ranged(first, now)}, were deleted."
         )
         suspicion = of_look(self.name, look, cause=look.topic, what=what)
-        return (replace(suspicion, first_offset=first, end_offset=now, severity=severity, detail={_WHY: why}),)
+        seen = {_FROM: before.log_start, _YOUNG_FROM: look.young_from, _YOUNG_MS: look.young_ms, _SIZE: look.size_bytes}
+        detail = {name: str(value) for name, value in seen.items()}
+        return (replace(suspicion, first_offset=first, end_offset=now, severity=severity, detail=detail),)
 
     def confirmed(self, suspicion: Suspicion, look: PartitionLook, view: View) -> Suspicion | None:
         if look.offsets.log_start == UNKNOWN:
             return undecided(suspicion, look)
         if look.offsets.log_start < (suspicion.end_offset or 0):
             return None  # of another replica, which still has the records, or a wrong answer
+        if self._explained_now(suspicion, look, view):
+            return None
         if not view.covers("logs"):
             what = f"{suspicion.what} It may have been DeleteRecords, which only broker logs show."
             low = Severity.DANGER if suspicion.severity is None else suspicion.severity
@@ -130,6 +134,18 @@ class LogStartMoved(Rule):
 
     def over(self, suspicion: Suspicion, view: View) -> bool:
         return forgotten(self, suspicion, view)
+
+    def _explained_now(self, suspicion: Suspicion, look: PartitionLook, view: View) -> bool:
+        """Whether settings explain the move that were not known at the first look: brokers apply them at once."""
+        seen = {name: int(value) for name, value in suspicion.detail.items()}
+        first = replace(
+            look,
+            offsets=replace(look.offsets, log_start=suspicion.end_offset or 0),
+            young_from=seen[_YOUNG_FROM],
+            young_ms=seen[_YOUNG_MS],
+            size_bytes=seen[_SIZE],
+        )
+        return self._unexplained(first, seen[_FROM], view) is None
 
     def _unexplained(self, look: PartitionLook, first: int, view: View) -> tuple[int, str, Severity | None] | None:
         """(the first record that retention may not have deleted, why, a lower severity); None if it explains all."""
@@ -188,7 +204,8 @@ class LogStartMoved(Rule):
 
     def _too_young(self, look: PartitionLook, limit_ms: int, view: View) -> tuple[int, str, Severity | None] | None:
         """(the first record that is certainly younger than the limit, how that is known, a lower severity)."""
-        if 0 <= look.young_from < look.offsets.log_start:
+        of_limit = 0 <= look.young_ms <= limit_ms  # not of a longer retention, which held until just now
+        if of_limit and 0 <= look.young_from < look.offsets.log_start:
             return (
                 look.young_from,
                 f"records from offset {look.young_from} on are younger than {lasting(limit_ms)}",

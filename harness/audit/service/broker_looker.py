@@ -8,7 +8,7 @@ a log start moved, the size of the log.
 from __future__ import annotations
 
 import time
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Final, TypeVar
@@ -50,7 +50,9 @@ class BrokerLooker:
         self.exists: Callable[[str], bool] = lambda _topic_id: True
         self.forbidden: frozenset[str] = frozenset()
         self._brokers = brokers
-        self._kept: OrderedDict[tuple[int, tuple[Target, ...]], Looks] = OrderedDict()
+        self._kept: dict[tuple[int, tuple[Target, ...]], Looks] = {}
+        self._served: set[tuple[int, tuple[Target, ...]]] = set()  # those of them that were used again
+        self._keep_from_s = 0.0  # monotonic
         self._refreshed_s = -_REFRESH_S
         self._swept_s = time.monotonic()
         self._epochs = PerPartition("i", UNKNOWN)  # the newest one with a known start
@@ -74,6 +76,7 @@ class BrokerLooker:
         for of in asked:
             place = of.topic, of.partition
             seen = rows.get(place, {})
+            young_from, young_ms = young.get(place, (UNKNOWN, UNKNOWN))
             yield PartitionLook(
                 topic=of.topic,
                 topic_id=of.topic_id,
@@ -85,7 +88,8 @@ class BrokerLooker:
                 log_ends={broker: look.log_end for broker, look in seen.items() if look.log_end is not None},
                 error=None if place in led else _error(of, seen),
                 epochs=epochs.get(place, ()) if place in led else (),
-                young_from=young.get(place, UNKNOWN),
+                young_from=young_from,
+                young_ms=young_ms,
                 size_bytes=sizes.get(place, UNKNOWN),
             )
 
@@ -148,13 +152,25 @@ class BrokerLooker:
     def _looks(self, broker: int, targets: list[Target], timeout_s: float) -> Iterator[Look]:
         key = broker, tuple(targets)
         looks = self._kept.pop(key, None)
-        if looks is None and not _KEPT_FROM <= len(targets) <= _KEPT // 4:
+        worth = _KEPT_FROM <= len(targets) <= _KEPT // 4 and time.monotonic() >= self._keep_from_s
+        if looks is not None:
+            self._served.add(key)
+        elif not worth:
             yield from look_once(self._brokers, broker, targets, timeout_s)
             return
         looks = self._kept[key] = looks or Looks(broker, targets)
         while sum(len(of[1]) for of in self._kept) > _KEPT:
-            self._kept.popitem(last=False)
+            self._drop(next(iter(self._kept)))
         yield from looks.look(self._brokers, timeout_s)
+
+    def _drop(self, oldest: tuple[int, tuple[Target, ...]]) -> None:
+        """Makes room. In a large cluster no request would be there when its turn comes again, so none is kept then."""
+        del self._kept[oldest]
+        if oldest not in self._served:
+            self._kept.clear()
+            self._served.clear()
+            self._keep_from_s = time.monotonic() + _SWEEP_S
+        self._served.discard(oldest)
 
     # Questions to leaders alone, and only now and then
 
@@ -179,9 +195,10 @@ class BrokerLooker:
                     self._epochs.put(of, of.leader_epoch)
         return found
 
-    def _young_from(self, led: Mapping[Place, tuple[Asked, Look]]) -> dict[Place, int]:
-        """The answers of earlier looks, as far as they hold until now. Asks leaders again where that is due."""
-        now_s, known = time.monotonic(), dict[Place, int]()
+    def _young_from(self, led: Mapping[Place, tuple[Asked, Look]]) -> dict[Place, tuple[int, int]]:
+        """The answers of earlier looks, as far as they hold until now, and the retention.ms that they are about. Asks
+        leaders again where that is due."""
+        now_s, known = time.monotonic(), dict[Place, tuple[int, int]]()
         due: dict[int, dict[Place, tuple[int, int]]] = defaultdict(dict)
         left = _LOOKUPS
         for place, (of, _) in led.items():
@@ -190,7 +207,7 @@ class BrokerLooker:
             if retention_ms is None:
                 continue
             if (offset := self._young.get(of, now_s)) is not None:
-                known[place] = offset
+                known[place] = offset, retention_ms
             if left and self._young.due(of, now_s):
                 left -= 1
                 due[of.leader][place] = of.leader_epoch, young_time_ms(retention_ms)

@@ -35,7 +35,6 @@ from harness.kafka.admin.client_config import client_config
 from harness.kafka.admin.described_cluster import DescribedCluster
 from harness.kafka.admin.reach import reach
 from harness.kafka.admin.security import security_in
-from harness.model.clock import NS_PER_S
 from harness.model.errors import BadInput
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ _DESCRIBED_S: Final = 60.0
 _SINCE: Final = "watched_since"
 _IDLE: Final = "metadata.max.idle.interval.ms"
 _TIER: Final = "remote.log.storage.system.enable"
-_SHORT_S: Final = 5.0  # a restart that is not worth to be listed
 Post = Callable[[bytes], str | None]
 
 
@@ -222,10 +220,8 @@ class _Running:
         text = self._database.fact(FACT)
         if text is None:
             return
-        last_ns, now_ns = vitals_from(text).at_ns, time.time_ns()
-        if now_ns - last_ns > _SHORT_S * NS_PER_S:
-            why = "no auditor ran; the metadata log of this time is read now, but offsets were not looked at"
-            self._database.put_unwatched(Unwatched(last_ns, now_ns, why))
+        why = "no auditor ran; the metadata log of this time is read now, but offsets were not looked at"
+        self._database.put_unwatched(Unwatched(vitals_from(text).at_ns, time.time_ns(), why))
 
     # Once a second
 

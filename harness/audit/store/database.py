@@ -22,6 +22,7 @@ from harness.model.errors import BadInput
 
 FILE: Final = "audit.sqlite"
 FORMAT: Final = 1
+_CACHE_KIB: Final = 512  # rows are in memory already, so pages need not be
 _EPOCH: Final = struct.Struct("<iq")  # leader epoch, its first offset
 _SCHEMA: Final = """
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -74,6 +75,7 @@ class Database:
             if not read_only:
                 self._sql.execute("PRAGMA journal_mode=WAL")
                 self._sql.execute("PRAGMA synchronous=NORMAL")
+                self._sql.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
             self._open(read_only)
         except OSError as refused:
             raise BadInput(f"--db {folder}: {refused.strerror}") from refused
@@ -171,7 +173,7 @@ class Database:
         """
         with self._sql:
             known = self._sql.execute("SELECT count(*) FROM shapes").fetchone()[0]
-            new = [(known + at, json.dumps(asdict(shape))) for at, shape in enumerate(partitions.shapes(known))]
+            new = ((known + at, json.dumps(asdict(shape))) for at, shape in enumerate(partitions.shapes(known)))
             self._sql.executemany("INSERT INTO shapes VALUES (?, ?)", new)
             for topic_id in partitions.take_removed():
                 self._remove(topic_id)
@@ -213,7 +215,9 @@ class Database:
         self._sql.execute("UPDATE alarms SET alarm = ?, ended_ns = ? WHERE id = ?", (alarm, ended_ns, number))
 
     def put_unwatched(self, time: Unwatched) -> None:
+        """Adds a time. It replaces one with the same beginning: an auditor that ended while it started saw nothing."""
         with self._sql:
+            self._sql.execute("DELETE FROM unwatched WHERE from_ns = ? AND why = ?", (time.from_ns, time.why))
             self._sql.execute("INSERT INTO unwatched VALUES (?, ?, ?)", (time.from_ns, time.to_ns, time.why))
 
     def _put_chain(self, topic_id: str, partition: int, chain: Iterable[tuple[int, int]]) -> None:

@@ -8,9 +8,11 @@ replicas (ISR, ELR, last known ELR) are bits that stand for positions in that li
 from __future__ import annotations
 
 import struct
-import sys
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import chain, islice
 from typing import Final
 
 from harness.model.clock import NS_PER_MS
@@ -24,6 +26,8 @@ _CHANGED: Final = 4  # the database lacks the state
 _MOVED: Final = 8  # the database lacks the offsets
 _KEPT: Final = _PRESENT | _RECOVERING
 _MEMBERS_MAX: Final = 32
+_LISTS: Final = 5  # of a shape
+_UNPACKED: Final = 512  # shapes that are kept as objects, too: a small cluster has no more
 UNKNOWN: Final = -1  # of an offset or of an epoch
 
 
@@ -57,6 +61,24 @@ class Shape:
         return self.replicas + self.others
 
 
+class _Directories:
+    """A few directories are in many shapes: each has a number."""
+
+    def __init__(self) -> None:
+        self._names: list[str] = []
+        self._numbers: dict[str, int] = {}
+
+    def numbers(self, names: Iterable[str]) -> list[int]:
+        for name in names:
+            if name not in self._numbers:
+                self._numbers[name] = len(self._names)
+                self._names.append(name)
+        return [self._numbers[name] for name in names]
+
+    def names(self, numbers: Iterable[int]) -> tuple[str, ...]:
+        return tuple(self._names[number] for number in numbers)
+
+
 class PackedPartitions:
     """`PartitionStates` in little memory, with the offsets of the last look at each partition.
 
@@ -66,8 +88,10 @@ class PackedPartitions:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}  # topic id -> name
         self._rows: dict[str, bytearray] = {}  # topic id -> the rows of its partitions
-        self._shapes: list[Shape] = []
-        self._numbers: dict[Shape, int] = {}
+        self._shapes: list[bytes] = []  # a large cluster has tens of thousands of them, so each is packed, too
+        self._numbers: dict[bytes, int] = {}
+        self._directories = _Directories()
+        self._unpacked = lru_cache(_UNPACKED)(self._unpack)
         self._unsaved: dict[str, int] = {}  # topic id -> which marks its rows may have
         self._removed: set[str] = set()
         self._replaced: dict[str, bytearray] = {}  # the rows before a snapshot replaced the state
@@ -80,7 +104,7 @@ class PackedPartitions:
             return None
         flags, leader, leader_epoch, partition_epoch, isr, elr, known, shape, *rest = row
         controller_epoch, offset, time_ms = rest[:3]
-        of = self._shapes[shape]
+        of = self._unpacked(self._shapes[shape])
         return PartitionChange(
             topic=self._names[topic_id],
             topic_id=topic_id,
@@ -110,9 +134,7 @@ class PackedPartitions:
         if seen is NEVER and (old := _row(self._replaced.get(state.topic_id), state.partition)) is not None:
             seen = Offsets(*old[-6:])
         members = sorted({*state.isr, *state.elr, *state.last_known_elr} - {*state.replicas})
-        # A few directories are in many shapes, and every record has texts of its own.
-        directories = tuple(map(sys.intern, state.directories))
-        shape = Shape(state.replicas, state.adding, state.removing, directories, tuple(members))
+        shape = Shape(state.replicas, state.adding, state.removing, tuple(state.directories), tuple(members))
         mark = _CHANGED | (rows[at] & _MOVED)
         self._write(rows, at, state, shape, seen)
         self._mark(state.topic_id, at, mark)
@@ -197,9 +219,9 @@ class PackedPartitions:
         row[0] &= _KEPT
         return bytes(row)
 
-    def shapes(self, known: int = 0) -> Sequence[Shape]:
+    def shapes(self, known: int = 0) -> Iterator[Shape]:
         """The shapes behind the first `known` ones."""
-        return self._shapes[known:]
+        return (self._unpacked(self._shapes[number]) for number in range(known, len(self._shapes)))
 
     def load(self, topic_id: str, name: str, rows: Iterator[tuple[int, bytes]]) -> None:
         """Puts back what the database kept; `load_shapes` comes first."""
@@ -210,8 +232,20 @@ class PackedPartitions:
             array[at : at + ROW_BYTES] = row
 
     def load_shapes(self, shapes: Sequence[Shape]) -> None:
-        self._shapes = list(shapes)
-        self._numbers = {shape: number for number, shape in enumerate(shapes)}
+        self._shapes = [self._packed(shape) for shape in shapes]
+        self._numbers = {shape: number for number, shape in enumerate(self._shapes)}
+
+    def _packed(self, shape: Shape) -> bytes:
+        """The length of each list in a byte, and then their numbers."""
+        lists = shape.replicas, shape.adding, shape.removing, self._directories.numbers(shape.directories), shape.others
+        return bytes(map(len, lists)) + array("i", chain.from_iterable(lists)).tobytes()
+
+    def _unpack(self, packed: bytes) -> Shape:
+        numbers = array("i")
+        numbers.frombytes(packed[_LISTS:])
+        left = iter(numbers)
+        replicas, adding, removing, directories, others = (tuple(islice(left, length)) for length in packed[:_LISTS])
+        return Shape(replicas, adding, removing, self._directories.names(directories), others)
 
     def _mark(self, topic_id: str, at: int, mark: int) -> None:
         self._rows[topic_id][at] |= mark
@@ -221,10 +255,11 @@ class PackedPartitions:
         return _row(self._rows.get(topic_id), partition)
 
     def _write(self, rows: bytearray, at: int, state: PartitionChange, shape: Shape, seen: Offsets) -> None:
-        number = self._numbers.get(shape)
+        packed = self._packed(shape)
+        number = self._numbers.get(packed)
         if number is None:
-            number = self._numbers[shape] = len(self._shapes)
-            self._shapes.append(shape)
+            number = self._numbers[packed] = len(self._shapes)
+            self._shapes.append(packed)
         members = shape.members
         if len(members) > _MEMBERS_MAX:
             raise ValueError(f"{state.topic}/{state.partition} has {len(members)} replicas, at most {_MEMBERS_MAX} fit")

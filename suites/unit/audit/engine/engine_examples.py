@@ -124,6 +124,29 @@ class LeaderLost(Rule):
         return state is None or state.leader >= 0
 
 
+class WentBack(Rule):
+    """Suspects each look with a lower high watermark than the last one had; every second look confirms it."""
+
+    name: ClassVar[str] = "went-back"
+    severity: ClassVar[Severity] = Severity.LOSS
+    explanation: ClassVar[str] = "went back"
+    remedy: ClassVar[str] = "none"
+    source: ClassVar[str] = "test"
+
+    def on_look(self, look: PartitionLook, before: Offsets, view: View) -> Iterable[Suspicion]:
+        if look.offsets.high_watermark < before.high_watermark and look.error is None:
+            yield Suspicion(
+                rule=self.name,
+                cause=f"{look.topic}/{look.partition}",
+                what=f"{look.topic}/{look.partition} went back.",
+                at_ns=look.answered_ns,
+                topic=look.topic,
+                topic_id=look.topic_id,
+                partition=look.partition,
+                needs_look=True,
+            )
+
+
 class Shown:
     """The sink of the test."""
 

@@ -13,7 +13,7 @@ from harness.audit.store.database import Database
 from harness.audit.store.partitions import Offsets
 from harness.model.severity import Severity
 from harness.model.waiting import wait_for
-from suites.unit.audit.engine.engine_examples import Driven, LeaderLost, driven
+from suites.unit.audit.engine.engine_examples import Driven, LeaderLost, WentBack, driven
 from suites.unit.model.history.logs import TOPIC, TOPIC_ID, change, noop, partition, record, removed, snapshot, topic
 
 LOST = change(Leader=-1, Isr=(1,))
@@ -81,6 +81,56 @@ def test_a_look_that_began_before_the_suspicion_does_not_confirm_it(tmp_path: Pa
             lambda: running.auditor.second_looks.dismissed, until=bool, deadline_s=10, what="a dismissed suspicion"
         )
         assert running.shown.lines == []
+
+
+def suspected(running: Driven) -> None:
+    """A look shows a lower high watermark, and many looks after it, before another record of the metadata log."""
+    running.looker.answers[TOPIC, 0] = Offsets(leader_epoch=0, high_watermark=7)
+    running.feed.put(topic(), partition())
+    wait_for(lambda: running.auditor.counts.looks, until=bool, deadline_s=10, what="a look")
+    running.looker.answers[TOPIC, 0] = Offsets(leader_epoch=0, high_watermark=0)
+    running.feed.put(change(Isr=(1, 2)))
+    asked = len(running.looker.asked)
+    wait_for(lambda: len(running.looker.asked), until=lambda n: n > asked + 2, deadline_s=10, what="more looks")
+    assert running.auditor.counts.suspicions == 1
+    assert running.shown.lines == []
+
+
+def test_a_look_is_judged_when_the_metadata_log_is_known_up_to_it(tmp_path: Path) -> None:
+    with driven(tmp_path, WentBack()) as running:
+        suspected(running)
+        running.feed.put(noop())
+        assert lines(running, 1) == [("opened", f"went-back: {TOPIC}/0")]
+        assert running.shown.alarms[0].what.endswith("went back.")
+
+
+def test_brokers_answer_for_a_recreated_topic_before_the_auditor_reads_of_it(tmp_path: Path) -> None:
+    with driven(tmp_path, WentBack()) as running:
+        suspected(running)
+        running.feed.put(removed(), topic(TOPIC, "new-id"), partition(TopicId="new-id"))
+        second_looks = running.auditor.second_looks
+        wait_for(lambda: len(second_looks), until=lambda n: n == 0, deadline_s=10, what="no waiting suspicion")
+        assert running.shown.lines == []
+
+
+def test_records_that_are_still_to_be_read_may_be_the_reason_too(tmp_path: Path) -> None:
+    with driven(tmp_path, WentBack()) as running:
+        suspected(running)
+        running.feed.put(noop(), committed=9)
+        read(running, 3)
+        asked = len(running.looker.asked)
+        wait_for(lambda: len(running.looker.asked), until=lambda n: n > asked + 1, deadline_s=10, what="more looks")
+        assert running.shown.lines == []
+
+
+def test_a_silent_metadata_log_delays_an_alarm_and_hides_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(second_looks, "_METADATA_S", 3.0)
+    with driven(tmp_path, WentBack()) as running:
+        suspected(running)
+        assert lines(running, 1) == [("opened", f"went-back: {TOPIC}/0")]
+        (alarm,) = running.shown.alarms
+        assert alarm.severity is Severity.LOSS
+        assert alarm.what.endswith("The metadata log could not be read since, so a change in it may be the reason.")
 
 
 def test_a_suspicion_without_a_second_look_is_shown_late_and_low(

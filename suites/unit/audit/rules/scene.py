@@ -209,6 +209,7 @@ def at(
     log_ends: Mapping[int, int] | None = None,
     epochs: Sequence[tuple[int, int]] = (),
     young_from: int = UNKNOWN,
+    young_ms: int = UNKNOWN,
     size_bytes: int = UNKNOWN,
 ) -> PartitionLook:
     """A look at a partition of the topic; the scene sets its time."""
@@ -224,6 +225,7 @@ def at(
         error=error,
         epochs=epochs,
         young_from=young_from,
+        young_ms=young_ms,
         size_bytes=size_bytes,
     )
 

@@ -152,13 +152,21 @@ def test_kafka_found_old_timestamps_in_a_young_topic() -> None:
 
 def test_records_that_were_too_young_to_be_deleted() -> None:
     scene = scene_with({"retention.ms": "3600000"})
-    found = scene.look(at(MOVED, young_from=30))
+    found = scene.look(at(MOVED, young_from=30, young_ms=3_600_000))
     assert ranges(found) == [(TOPIC, 0, 30, 40)]
     assert "records from offset 30 on are younger than 1 hour" in found[0].what
     scene = scene_with({"retention.ms": "3600000"})
-    assert scene.look(at(MOVED, young_from=40)) == []
+    assert scene.look(at(MOVED, young_from=40, young_ms=3_600_000)) == []
     scene = scene_with({"retention.ms": "3600000"})
-    assert ranges(scene.look(at(MOVED, young_from=0))) == [(TOPIC, 0, 0, 40)]
+    found = scene.look(at(MOVED, young_from=0, young_ms=3_600_000))
+    assert ranges(scene.confirm(found, MOVED)) == [(TOPIC, 0, 0, 40)]
+
+
+def test_records_that_were_too_young_for_a_longer_retention_say_nothing_about_a_shorter_one() -> None:
+    """The leader was asked for them before the auditor read that the retention was lowered."""
+    scene = scene_with({"retention.ms": "604800000"})
+    scene.records(config("retention.ms", "3600000"))
+    assert scene.look(at(MOVED, young_from=0, young_ms=604_800_000)) == []
 
 
 def test_a_log_that_is_smaller_than_the_limit_by_size() -> None:
@@ -207,6 +215,22 @@ def test_a_topic_that_is_younger_than_its_retention() -> None:
 
 
 # Settings that changed
+
+
+@pytest.mark.parametrize("key", ["retention.ms", "retention.bytes"])
+def test_brokers_delete_by_a_setting_before_the_auditor_reads_of_it(key: str) -> None:
+    scene = scene_with({"retention.ms": "604800000", "retention.bytes": "-1"})
+    found = scene.look(at(MOVED, young_from=0, young_ms=604_800_000, size_bytes=5000))
+    assert ranges(found) == [(TOPIC, 0, 0, 40)]
+    scene.records(config(key, "1000"))
+    assert scene.confirm(found, MOVED) == []
+
+
+def test_a_setting_that_deletes_no_more_than_before_explains_nothing() -> None:
+    scene = scene_with({"retention.ms": "604800000"})
+    found = scene.look(at(MOVED, young_from=0, young_ms=604_800_000))
+    scene.records(config("retention.ms", "704800000"))
+    assert len(scene.confirm(found, MOVED)) == 1
 
 
 def test_a_setting_that_held_until_lately_explains_it() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import cast
 
@@ -158,7 +159,8 @@ def test_what_an_earlier_look_found_to_be_young_comes_with_the_next_one(
 ) -> None:
     monkeypatch.setattr(broker_looker, "first_since", lambda *_: {("orders", 0): 40})
     made = looker(brokers, {"retention.ms": "60000", "cleanup.policy": "delete"})
-    assert [only(made.look([ORDERS])).young_from for _ in range(2)] == [UNKNOWN, 40]
+    looks = [only(made.look([ORDERS])) for _ in range(2)]
+    assert [(look.young_from, look.young_ms) for look in looks] == [(UNKNOWN, UNKNOWN), (40, 60_000)]
     unlimited = looker(brokers, {"retention.ms": "-1", "cleanup.policy": "delete"})
     compacted = looker(brokers, {"retention.ms": "60000", "cleanup.policy": "compact"})
     for other in (unlimited, compacted):
@@ -180,3 +182,31 @@ def test_the_size_comes_with_a_moved_log_start_where_retention_by_size_may_be_th
     brokers.rows[1] = [HERE._replace(log_start=50)]
     assert [only(made.look([ORDERS])).size_bytes for _ in range(2)] == [5000, UNKNOWN]
     assert asked == [[("orders", 0)]]
+
+
+@pytest.mark.parametrize(("partitions", "made_in_all"), [(500, 3), (3_000, 18)])
+def test_requests_are_kept_if_they_can_serve_again(
+    brokers: FakeBrokers, monkeypatch: pytest.MonkeyPatch, partitions: int, made_in_all: int
+) -> None:
+    """Those of 500 partitions on three brokers are encoded once. Of 3,000 the first would be gone in the next round."""
+    made: list[int] = []
+
+    class Encoded:
+        def __init__(self, broker: int, targets: Sequence[Target]) -> None:
+            made.append(broker)
+
+        def look(self, of: Brokers, timeout_s: float) -> Iterator[Look]:
+            return iter(())
+
+    def look_once(_: Brokers, broker: int, targets: Iterable[Target], timeout_s: float) -> Iterator[Look]:
+        made.append(broker)
+        return iter(())
+
+    monkeypatch.setattr(broker_looker, "Looks", Encoded)
+    monkeypatch.setattr(broker_looker, "look_once", look_once)
+    looks = looker(brokers)
+    orders = [replace(ORDERS, partition=number) for number in range(partitions)]
+    for _ in range(2):
+        for first in range(0, partitions, 1000):
+            assert len(list(looks.look(orders[first : first + 1000]))) == min(1000, partitions)
+    assert len(made) == made_in_all

@@ -151,6 +151,15 @@ def test_times_that_nobody_watched_are_kept(tmp_path: Path) -> None:
     ]
 
 
+def test_a_start_that_was_killed_is_no_second_time(tmp_path: Path) -> None:
+    database = Database(tmp_path)
+    for to_ns, why in ((9, "no auditor ran"), (12, "no auditor ran"), (12, "records were deleted")):
+        database.put_unwatched(Unwatched(5, to_ns, why))
+    database.close()
+    expected = [Unwatched(5, 12, "no auditor ran"), Unwatched(5, 12, "records were deleted")]
+    assert Database(tmp_path, read_only=True).unwatched() == expected
+
+
 def test_a_file_of_another_format_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).write_bytes(b"no database at all, but long enough to be looked at" * 100)
     with pytest.raises(BadInput, match="cannot be opened"):
