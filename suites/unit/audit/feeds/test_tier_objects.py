@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from pathlib import Path
-from typing import cast
+from typing import Final, cast
 
 import pytest
 
@@ -19,7 +19,7 @@ from harness.kafka.storage.uuids import new_uuid
 from harness.model.clock import NS_PER_S
 from harness.model.errors import BadInput, HarnessFailure
 
-TOPIC_ID = new_uuid()
+TOPIC_ID: Final = "4vK0bVw9QfCvyCIvAv3Hcw"
 LAYOUTS = (f"kafka-tiered-storage/orders-0-{TOPIC_ID}", f"orders-0-{TOPIC_ID}", f"orders-{TOPIC_ID}/0")
 
 
