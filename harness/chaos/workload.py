@@ -126,7 +126,7 @@ def _producer(draw: Draw, topic: Topic, form: Form, *, sloppy: bool) -> Producer
     weak = sloppy and form != "transactional" and draw.chance("acks=1", 60)
     transactions = None
     if form == "transactional":
-        records, share = draw.one("records", (5, 20, 50), key=str), draw.one("aborts", (0.1, 0.25), key=str)
+        records, share = draw.one("records", (5, 20, 50), key=str), draw.one("aborts", (0.25, 0.4), key=str)
         transactions = Transactions(records=records, abort_share=share)
     keyed = form == "compacted" or draw.chance("keyed", 40)
     return Producer(
