@@ -220,11 +220,6 @@ def offsets_reset_by_an_operator(of: Scene) -> None:
     consumer.close()
 
 
-def tuned_brokers(of: Scene) -> None:
-    """A dynamic default of the brokers that protects no record."""
-    of.admin.alter_broker_config([], {"log.cleaner.threads": of.rng.choice(("1", "2"))})
-
-
 # What an auditor says about itself while it cannot see: it is true, and no alarm about records.
 _BLIND: Final = {"blind": ""}
 LAWFUL: Final = (
@@ -246,5 +241,4 @@ LAWFUL: Final = (
         frozenset({"topic_deleted", "topic_recreated"}),
     ),
     Lawful(offsets_reset_by_an_operator, {"commit_back": PLAIN}, frozenset({"commit_back"})),
-    Lawful(tuned_brokers),
 )
