@@ -155,7 +155,8 @@ def _joined(alarm: Alarm, suspicion: Suspicion) -> bool:
 
 def _overlap(one: Suspicion, other: Suspicion) -> bool:
     """Whether two suspicions may be about the same records."""
-    if None in (one.first_offset, one.end_offset, other.first_offset, other.end_offset):
+    ranges = [(of.first_offset, of.end_offset) for of in (one, other)]
+    if ranges[0] == ranges[1] or any(None in each for each in ranges):  # two ranges may be equal and empty
         return True
     return (one.first_offset or 0) < (other.end_offset or 0) and (other.first_offset or 0) < (one.end_offset or 0)
 

@@ -46,6 +46,7 @@ def test_the_same_records_again_are_nothing_new(tmp_path: Path) -> None:
     assert joined(tmp_path, suspicion(0, 40), suspicion(0, 40), suspicion(10, 40)) == (1, 40, 1)
     assert joined(tmp_path / "more", suspicion(0, 40), suspicion(0, 60)) == (1, 60, 1)
     assert joined(tmp_path / "unknown", suspicion(None, None), suspicion(0, 60)) == (1, 60, 1)
+    assert joined(tmp_path / "empty", suspicion(5, 5), suspicion(5, 5))[2] == 1
 
 
 def test_partitions_without_a_suspicion_of_their_own_count(tmp_path: Path) -> None:
