@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypedDict, Unpack
 
 import click
 
 from harness.commands.exit_codes import may_be_written, writable_folder
-from harness.commands.option_types import PATH, Whole, with_plugins
+from harness.commands.option_types import PATH, SEED_MAX, Whole, with_brokers, with_plugins
 from harness.commands.options import GateOptions
 from harness.commands.output import Output
-from harness.model.backend import AUTO, BACKENDS
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 
-_Command = Callable[..., Exit]
-_SEED_MAX: Final = 2**63 - 1
 _EPISODES_MAX: Final = 10**9
 _VARIATIONS_MAX: Final = 1000
 _TIMES_MAX: Final = 1000
@@ -36,27 +32,14 @@ class _Where(TypedDict):
     backend: str
 
 
-def _where(command: _Command) -> _Command:
-    options = [
-        click.option("--kafka", metavar="VERSION|DIR|TARBALL|image:REF", help="Default: the newest complete release."),
-        click.option("--maven-repo", metavar="URL", help="Repository of the releases. Default: Maven Central."),
-        click.option(
-            "--backend", type=click.Choice(BACKENDS), default=AUTO, show_default=True, help="Backend of the brokers."
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
 @click.command()
 @with_plugins
-@_where
+@with_brokers
 @click.option(
     "--hours", type=click.FloatRange(0, _HOURS_MAX, min_open=True), help="Ends after so long, over all its parts."
 )
 @click.option("--episodes", type=Whole(min=1, max=_EPISODES_MAX), help="Ends after so many episodes.")
-@click.option("--seed", type=Whole(min=0, max=_SEED_MAX), help="Seed of the plans. Default: that of OUT, else random.")
+@click.option("--seed", type=Whole(min=0, max=SEED_MAX), help="Seed of the plans. Default: that of OUT, else random.")
 @click.option("--profile", default="default", show_default=True, metavar="NAME|FILE", help="The source of their parts.")
 @click.option("--stop-on-first", is_flag=True, help="Judge each episode before the next; stop after the first FAIL.")
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="Folder of the night; a killed one continues.")
@@ -104,9 +87,9 @@ def _seed(given: int | None, known: int | None) -> int:
 
 @click.command()
 @with_plugins
-@_where
+@with_brokers
 @click.argument("evidence", metavar="[BUNDLE|SCENARIO.toml]", type=PATH, required=False)
-@click.option("--seed", type=Whole(min=0, max=_SEED_MAX), help="With --episode: the seed of its night.")
+@click.option("--seed", type=Whole(min=0, max=SEED_MAX), help="With --episode: the seed of its night.")
 @click.option("--episode", type=Whole(min=1, max=_EPISODES_MAX), help="Number of a generated episode.")
 @click.option("--variation", type=Whole(min=0, max=_VARIATIONS_MAX), default=0, help="With --episode: its variation.")
 @click.option(
@@ -156,10 +139,10 @@ def replay(
 
 @click.command()
 @with_plugins
-@_where
+@with_brokers
 @click.argument("bundle", metavar="BUNDLE", type=PATH)
 @click.option("--budget", default="30m", show_default=True, metavar="TIME", help="Such as 30m, 2h or 90s.")
-@click.option("--seed", type=Whole(min=0, max=_SEED_MAX), help="Seed of payloads. Default: that of BUNDLE.")
+@click.option("--seed", type=Whole(min=0, max=SEED_MAX), help="Seed of payloads. Default: that of BUNDLE.")
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="Folder for smallest.toml and the evidence.")
 def shrink(bundle: Path, budget: str, seed: int | None, out: Path, **where: Unpack[_Where]) -> Exit:
     """Find the smallest scenario that has the findings of a bundle again: smallest.toml, and issue.md for a report.

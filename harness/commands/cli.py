@@ -23,14 +23,13 @@ from harness.commands.contract_options import Given, settings_options
 from harness.commands.exit_codes import guarded, writable_folder, writable_here
 from harness.commands.history import history as history_command
 from harness.commands.known_option import with_known
-from harness.commands.option_types import PATH, Command, Whole, with_plugins
+from harness.commands.option_types import MAVEN_REPO, PATH, SEED_MAX, Command, Whole, with_brokers, with_plugins
 from harness.commands.options import OUT_DEFAULT, RECORDS_DEFAULT, TRIES_MAX, Attach, GateOptions, GateResult
 from harness.commands.output import JSON, Output, print_table, with_allure, with_output
 from harness.commands.usage import invoked
 from harness.evidence.documents import plain
 from harness.evidence.gate import read_gate
 from harness.evidence.seal import seal_directory
-from harness.model.backend import AUTO, BACKENDS
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.model.known_findings import KnownFile
@@ -38,7 +37,6 @@ from harness.model.limits import limits_of
 from harness.model.user_storage import read_user_storage
 
 RECORDS_MAX = 10**12
-SEED_MAX = 2**63 - 1
 REGRESSION = "regression"  # given in the place of a scenario's name
 
 
@@ -100,15 +98,6 @@ commands.add_command(history_command)
 def _run_options(command: Command) -> Command:
     """Adds the options that `gate`, `run` and `contracts` have in common."""
     options = [
-        click.option("--kafka", metavar="VERSION|DIR|TARBALL|image:REF", help="Default: the newest complete release."),
-        click.option("--maven-repo", metavar="URL", help="Repository of the releases. Default: Maven Central."),
-        click.option(
-            "--backend",
-            type=click.Choice(BACKENDS),
-            default=AUTO,
-            show_default=True,
-            help="Backend of the brokers; auto takes containers where an engine answers.",
-        ),
         click.option(
             "--tier-storage",
             type=PATH,
@@ -145,7 +134,7 @@ def _run_options(command: Command) -> Command:
     ]
     for option in reversed(options):
         command = option(command)
-    return command
+    return with_brokers(command)
 
 
 @commands.command()
@@ -475,7 +464,7 @@ commands.add_command(completion.completion_)
 @commands.command("list")
 @with_plugins
 @click.argument("what", type=click.Choice([*listing.LISTS]))
-@click.option("--maven-repo", metavar="URL", help="Repository of the releases. Default: Maven Central.")
+@MAVEN_REPO
 @JSON
 def list_(what: str, maven_repo: str | None, as_json: bool) -> Exit:
     """List scenarios, faults, checks, excuses, doubts or releases, and which of them this machine can do."""

@@ -1,4 +1,4 @@
-"""Types of options that several commands have, and the option --plugins."""
+"""Types of options and options that several commands have."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import Final
 
 import click
 
+from harness.model.backend import AUTO, BACKENDS
 from harness.model.exits import Exit
 
 Command = Callable[..., Exit]
 PLUGINS: Final = "DURABILITY_PLUGINS"
+SEED_MAX: Final = 2**63 - 1
 
 
 class Whole(click.IntRange):
@@ -32,6 +34,25 @@ class _NamedPath(click.Path):
 
 
 PATH = _NamedPath(path_type=Path)
+MAVEN_REPO = click.option("--maven-repo", metavar="URL", help="Repository of the releases. Default: Maven Central.")
+_OF_BROKERS = (
+    click.option("--kafka", metavar="VERSION|DIR|TARBALL|image:REF", help="Default: the newest complete release."),
+    MAVEN_REPO,
+    click.option(
+        "--backend",
+        type=click.Choice(BACKENDS),
+        default=AUTO,
+        show_default=True,
+        help="Backend of the brokers; auto takes containers where an engine answers.",
+    ),
+)
+
+
+def with_brokers(command: Command) -> Command:
+    """Adds the options that say which release is played, and on which backend."""
+    for option in reversed(_OF_BROKERS):
+        command = option(command)
+    return command
 
 
 def with_plugins(command: Command) -> Command:

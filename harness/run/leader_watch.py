@@ -7,7 +7,7 @@ leaves open whether a new leader was in sync, the event says so, and permits not
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from msgspec import structs
@@ -100,24 +100,19 @@ class Changes:
 
     def _event(self, before: PartitionState, state: PartitionState, at_ns: int) -> Seen:
         place = state.topic, state.partition
-        if place[0] not in self._internal:
-            return LeaderSeen(
-                topic=place[0],
-                partition=place[1],
-                at_ns=at_ns,
-                old_leader=before.leader,
-                new_leader=state.leader,
-                leader_epoch=state.leader_epoch,
-                clean=_clean(before, state),
-            )
-        return InternalLeaderSeen(
-            topic=place[0],
-            partition=place[1],
+        seen = LeaderSeen(
+            topic=state.topic,
+            partition=state.partition,
             at_ns=at_ns,
             old_leader=before.leader,
             new_leader=state.leader,
             leader_epoch=state.leader_epoch,
             clean=_clean(before, state),
+        )
+        if state.topic not in self._internal:
+            return seen
+        return InternalLeaderSeen(
+            **structs.asdict(seen),
             since_ns=self._looked_ns[place],
             in_sync_ns=self._in_sync_ns.get((place, state.leader), 0),
         )
@@ -144,8 +139,4 @@ def with_events(rows: Steps, seen: Sequence[Seen]) -> Steps:
     for event in seen:
         earlier = [row.name for row in began if (row.started_ns or 0) <= event.at_ns]
         of.setdefault(earlier[-1] if earlier else began[0].name, []).append(event)
-    return tuple(structs.replace(row, events=(*row.events, *_of(of, row.name))) for row in rows)
-
-
-def _of(events: Mapping[str, Sequence[Seen]], step: str) -> Sequence[Seen]:
-    return events.get(step, ())
+    return tuple(structs.replace(row, events=(*row.events, *of.get(row.name, ()))) for row in rows)
