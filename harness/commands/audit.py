@@ -6,8 +6,10 @@ alone. Each command imports what it needs itself.
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Final, TypedDict, Unpack
 
@@ -221,11 +223,19 @@ def explain(partition: str, db: Path, as_json: bool) -> Exit:
 @click.option("--bootstrap", default="localhost:9092", show_default=True, help="For the printed commands.")
 @click.option("--topics", metavar="NAME,...", multiple=True, help="Only these topics; NAME* is a prefix. Default: all.")
 @click.option("--groups", metavar="NAME,...", multiple=True, help="Also the committed offsets of these groups.")
-def privileges(level: str, principal: str, bootstrap: str, topics: tuple[str, ...], groups: tuple[str, ...]) -> Exit:
+@_JSON
+def privileges(
+    level: str, principal: str, bootstrap: str, topics: tuple[str, ...], groups: tuple[str, ...], as_json: bool
+) -> Exit:
     """Print the commands of kafka-acls.sh that give a user what the auditor needs, and what it cannot see then."""
+    from harness.audit.queries.privileges import not_seen
     from harness.audit.queries.privileges import privileges as answer
 
-    for line in answer(level, principal, bootstrap, _names(topics, "--topics"), _names(groups, "--groups")):
+    lines = [*answer(level, principal, bootstrap, _names(topics, "--topics"), _names(groups, "--groups"))]
+    if as_json:
+        commands = [line for line in lines if not line.startswith("#")]
+        lines = [json.dumps({"level": level, "commands": commands, "not_seen": not_seen(level)}, indent=1)]
+    for line in lines:
         click.echo(line)
     return Exit.PASS
 
@@ -238,6 +248,7 @@ def privileges(level: str, principal: str, bootstrap: str, topics: tuple[str, ..
     "--db", type=PATH, metavar="DIR", help="Database of the auditor that must alarm. Default: one of its own."
 )
 @click.option("--topic", default="durability-selftest", show_default=True, help="The topic; it must not exist.")
+@_JSON
 def selftest(
     bootstrap: str | None,
     command_config: Path | None,
@@ -245,6 +256,7 @@ def selftest(
     metadata_dir: Path | None,
     db: Path | None,
     topic: str,
+    as_json: bool,
 ) -> Exit:
     """Prove that an alarm comes: create a topic, lower its retention, wait for the alarm, and delete the topic.
 
@@ -255,8 +267,9 @@ def selftest(
         raise click.UsageError("Missing option '--bootstrap HOST:PORT'")
     from harness.commands.audit_selftest import SelfTest, play
 
-    result = play(SelfTest(bootstrap, command_config, controllers, metadata_dir, db, topic), click.echo)
-    click.echo(result.sentence)
+    say = partial(click.echo, err=as_json)
+    result = play(SelfTest(bootstrap, command_config, controllers, metadata_dir, db, topic), say)
+    click.echo(json.dumps({"passed": result.passed, "why": result.sentence}) if as_json else result.sentence)
     return Exit.PASS if result.passed else Exit.FAIL
 
 

@@ -296,7 +296,8 @@ def matrix_(played: tuple[Path, ...], as_json: bool) -> Exit:
 @commands.command("docs")
 @with_plugins
 @click.argument("played", metavar="[CONTRACTS.JSON...]", type=PATH, nargs=-1)
-def docs_(played: tuple[Path, ...]) -> Exit:
+@JSON
+def docs_(played: tuple[Path, ...], as_json: bool) -> Exit:
     """Write the generated catalogues of a source checkout: faults, scenarios, the matrix of contracts, and FORMAT.md.
 
     CONTRACTS.JSON: played matrices whose results replace those that MATRIX.md shows. With --plugins, CATALOGUE.md is
@@ -304,7 +305,11 @@ def docs_(played: tuple[Path, ...]) -> Exit:
     """
     from harness.commands import docs  # reads every fault and scenario
 
-    for path in docs.write(played):
+    written = docs.write(played)
+    if as_json:
+        Output().answer({"written": [str(path) for path in written]})
+        return Exit.PASS
+    for path in written:
         click.echo(f"wrote {path}")
     return Exit.PASS
 

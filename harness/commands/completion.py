@@ -8,6 +8,7 @@ from typing import Final
 import click
 from click.shell_completion import get_completion_class, shell_complete
 
+from harness.commands.output import JSON, Output
 from harness.model.exits import Exit
 
 NAME: Final = "durability"
@@ -17,8 +18,9 @@ SHELLS: Final = ("bash", "zsh", "fish")
 
 @click.command("completion")
 @click.argument("shell", type=click.Choice(SHELLS))
+@JSON
 @click.pass_context
-def completion_(ctx: click.Context, /, shell: str) -> Exit:
+def completion_(ctx: click.Context, /, shell: str, as_json: bool) -> Exit:
     """Print the script that completes commands and options in a shell.
 
     \b
@@ -26,7 +28,11 @@ def completion_(ctx: click.Context, /, shell: str) -> Exit:
     zsh:  eval "$(durability completion zsh)"    in ~/.zshrc
     fish: durability completion fish > ~/.config/fish/completions/durability.fish
     """
-    click.echo(script(ctx.find_root().command, shell))
+    text = script(ctx.find_root().command, shell)
+    if as_json:
+        Output().answer({"shell": shell, "script": text})
+    else:
+        click.echo(text)
     return Exit.PASS
 
 

@@ -180,6 +180,7 @@ def _summary(choice: Choice, selection: Selection, named: NamedRelease, options:
         release=named,
         seed=options.seed,
         records=options.records,
+        limits=options.limits,
         part=choice.part,
         left_out=choice.left_out,
         not_run=selection.not_run,

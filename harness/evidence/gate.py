@@ -18,6 +18,7 @@ from harness.model.doubt_names import DoubtOrigin
 from harness.model.errors import BadEvidence
 from harness.model.exits import Exit, worst
 from harness.model.known_findings import KnownFinding
+from harness.model.limits import NO_LIMITS, Limits
 from harness.model.verdict import Status, Verdict, exit_of, overall
 
 GATE: Final = "gate.json"
@@ -136,7 +137,7 @@ class KnownApplied(Record, frozen=True, kw_only=True):
 class GateSummary(Record, frozen=True, kw_only=True):
     """Which scenarios a gate requires, and the results of those that ran."""
 
-    if_said: ClassVar[Collection[str]] = ("known", "records")
+    if_said: ClassVar[Collection[str]] = ("known", "limits", "records")
     required: Annotated[tuple[str, ...], meaning("the scenarios of a whole gate, in order")]
     results: Annotated[tuple[ScenarioResult, ...], meaning("results of the scenarios that ran")] = field(
         name="scenarios"
@@ -147,6 +148,10 @@ class GateSummary(Record, frozen=True, kw_only=True):
         int | None,
         meaning("--records: the total of a whole gate, of which each scenario got its part by weight; null = unknown"),
     ] = None
+    limits: Annotated[
+        Limits,
+        meaning("{`memory`: bytes, `cpus`} of each node in a container; null = no limit was given"),
+    ] = NO_LIMITS
     part: Annotated[
         bool,
         meaning(

@@ -31,6 +31,11 @@ class Limits:
         given = {"--memory": self.memory, "--cpus": self.cpus}
         return tuple(option for option, value in given.items() if value is not None)
 
+    def command_line(self) -> str:
+        """The options that give these limits again, each after a space."""
+        memory = "" if self.memory is None else f" --memory {_size(self.memory)}"
+        return memory + ("" if self.cpus is None else f" --cpus {self.cpus:g}")
+
 
 NO_LIMITS: Final = Limits()
 
@@ -48,6 +53,11 @@ def limits_of(memory: str | None, cpus: float | None) -> Limits:
             f"give {MEMORY_MIN // MIB}m or more"
         )
     return Limits(size, cpus)
+
+
+def _size(size_bytes: int) -> str:
+    """As `--memory` takes it, without rounding."""
+    return f"{size_bytes // MIB}m" if size_bytes % MIB == 0 else str(size_bytes)
 
 
 def _bytes(text: str) -> int:

@@ -57,10 +57,15 @@ def privileges(
         yield command.line(["ClusterAction"], ["--cluster"])
     yield "#"
     yield f"# {level} does not see:"
-    for line in (*_NOT_SEEN[level], *_NEVER):
+    for line in not_seen(level):
         yield f"# - {line}"
     yield "# --probe TOPIC also needs Create, Describe, Read and Write on that topic."
     yield "# `durability audit selftest` also needs Create, AlterConfigs, Write and Delete on its topic."
+
+
+def not_seen(level: str) -> tuple[str, ...]:
+    """What an auditor of this level cannot see, one sentence each."""
+    return (*_NOT_SEEN[level], *_NEVER)
 
 
 class _Command:

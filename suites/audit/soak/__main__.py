@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -65,6 +66,7 @@ def main() -> int:
     options.add_argument("--pause", type=float, nargs=2, default=(60.0, 180.0), help="seconds between two events")
     options.add_argument("--seed", type=int, default=None)
     given = options.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # stops auditors and brokers first
     seed = given.seed if given.seed is not None else random.SystemRandom().randrange(10**6)
     print(f"seed {seed}", flush=True)
     given.out.mkdir(parents=True, exist_ok=True)

@@ -36,6 +36,7 @@ from harness.model.doubt_names import DoubtOrigin
 from harness.model.errors import BadEvidence
 from harness.model.exits import Exit
 from harness.model.finding import Finding, Kind
+from harness.model.limits import Limits, limits_of
 from harness.model.plugin import Plugin, activated
 from harness.model.verdict import Doubt, Status, Verdict
 from reports.overview import LINES_MAX, summary_lines
@@ -328,6 +329,21 @@ def test_a_scenario_is_played_again_with_the_same_number_of_records() -> None:
     assert replay_lacks(summary) == ""
     assert "--records" in replay_with(summary)
     assert "does not say --records" in replay_lacks(replace(summary, records=None))
+
+
+@pytest.mark.parametrize(
+    ("limits", "options"),
+    [
+        (Limits(), ""),
+        (limits_of("768m", 0.5), " --memory 768m --cpus 0.5"),
+        (limits_of("1000000001", None), " --memory 1000000001"),
+        (Limits(cpus=2.0), " --cpus 2"),
+    ],
+)
+def test_a_scenario_is_played_again_with_the_same_limits(limits: Limits, options: str) -> None:
+    summary = replace(gate_summary(ran("a", Status.FAIL)), limits=limits)
+    command = f"durability run a --kafka 4.3.1 --seed 7{options}"
+    assert replay_command(summary, verdict("a", Status.FAIL, lost())) == command
 
 
 @pytest.mark.parametrize(

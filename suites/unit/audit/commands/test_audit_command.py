@@ -81,6 +81,12 @@ def test_status_and_explain_print_what_the_database_has(tmp_path: Path, capsys: 
     assert capsys.readouterr().out.startswith(f"{TOPIC}-0 ")
     assert cli.invoke(["audit", "privileges", "--level", "read"]) is Exit.PASS
     assert "kafka-acls.sh" in capsys.readouterr().out
+    assert cli.invoke(["audit", "privileges", "--level", "read", "--json"]) is Exit.PASS
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["level"] == "read"
+    assert answer["commands"]
+    assert all(line.startswith("kafka-acls.sh ") for line in answer["commands"])
+    assert any("metadata log" in line for line in answer["not_seen"])
 
 
 def test_the_entry_point_runs_the_command_by_itself(tmp_path: Path) -> None:
