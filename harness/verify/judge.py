@@ -31,7 +31,7 @@ from harness.verify.engine.deduplicate import (
 )
 from harness.verify.engine.findings_table import write_records
 from harness.verify.engine.inputs import Inputs, side_by_side
-from harness.verify.engine.kept import kept
+from harness.verify.engine.kept import is_empty, kept
 from harness.verify.engine.known import Known
 from harness.verify.engine.prepared import Prepared, prepare
 from harness.verify.engine.rows import NOT_FINDINGS, in_form, union
@@ -184,7 +184,7 @@ def _checked(inputs: Inputs, pool: Executor, failed: dict[str, str], progress: P
         if asked is None:
             return None
         rows = kept(in_form(asked))
-        return None if rows.isEmpty() else rows
+        return None if is_empty(rows) else rows
 
     checking = {name: pool.submit(rows_of, name, ask) for name, ask in queries().items()}
     found: dict[str, DataFrame] = {}

@@ -17,6 +17,7 @@ from harness.verify.engine.fingerprints import drained_buckets, reader_buckets, 
 from harness.verify.engine.kept import kept
 from harness.verify.engine.numbered import LANE, place_number
 from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.session import compile_once
 from harness.verify.engine.sessions import Sessions, sessions
 
 # Spark plans a query on one thread, and planning is most of the work: so two queries run at a time.
@@ -83,7 +84,7 @@ class Inputs:
 @contextmanager
 def side_by_side(spark: SparkSession) -> Iterator[Executor]:
     """A pool for queries. An exception, also Ctrl-C, cancels queries that wait and those that run."""
-    pool = ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="judge")
+    pool = ThreadPoolExecutor(_AT_A_TIME, thread_name_prefix="judge", initializer=compile_once, initargs=(spark,))
     try:
         yield pool
     except BaseException:

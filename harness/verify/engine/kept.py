@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -19,18 +20,24 @@ def kept(rows: DataFrame) -> DataFrame:
     The optimizer knows how many constants there are, which it never knows of a checkpoint: it broadcasts them without
     a shuffle, and removes everything that depends on an empty frame before anything is planned.
     """
-    if rows._jdf.queryExecution().optimizedPlan().getClass().getSimpleName() == "LocalRelation":
-        # The optimizer knows the result: nothing is to be run.
-        return _constants(rows, rows._jdf.collectAsList())
+    execution = rows._jdf.queryExecution()
+    optimized = execution.optimizedPlan()
+    if _is_constant(optimized):  # the optimizer knows the result: nothing is to be run
+        return _constants(rows, execution.analyzed().output(), optimized.data())
     computed = rows.localCheckpoint(eager=False)
-    # One job, which computes all partitions.
-    first = computed._jdf.limit(_FEW + 1).collectAsList()
-    return computed if first.size() > _FEW else _constants(computed, first)
+    # One job, which computes all partitions. Its rows stay in Spark's own form: collecting them would compile a
+    # converter for their columns, and describe the plan for a user interface.
+    first = computed._jdf.limit(_FEW + 1).queryExecution().executedPlan().executeCollect()
+    if len(first) > _FEW:
+        return computed
+    data = rows.sparkSession._jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(first)
+    return _constants(rows, execution.analyzed().output(), data)
 
 
 def is_empty(rows: DataFrame) -> bool:
     """Whether a kept result has no row."""
-    return rows.isLocal() and not rows.take(1)
+    plan = rows._jdf.queryExecution().analyzed()
+    return _is_constant(plan) and plan.data().isEmpty()
 
 
 def narrowed(rows: DataFrame, few: DataFrame, *columns: str) -> DataFrame:
@@ -45,7 +52,13 @@ def narrowed(rows: DataFrame, few: DataFrame, *columns: str) -> DataFrame:
     return rows
 
 
-def _constants(form: DataFrame, rows: object) -> DataFrame:
-    """Rows, a list of Java, as constants with the columns of `form`."""
+def _is_constant(plan: JavaObject) -> bool:
+    return bool(plan.getClass().getSimpleName() == "LocalRelation")
+
+
+def _constants(form: DataFrame, columns: JavaObject, rows: JavaObject) -> DataFrame:
+    """Rows in Spark's own form as constants with these columns."""
     spark = form.sparkSession
-    return DataFrame(spark._jsparkSession.createDataFrame(rows, form._jdf.schema()), spark)
+    of_sql = spark._jvm.org.apache.spark.sql
+    relation = of_sql.catalyst.plans.logical.LocalRelation(columns, rows, False, spark._jvm.scala.Option.empty())
+    return DataFrame(of_sql.classic.Dataset.ofRows(spark._jsparkSession, relation.newInstance()), spark)

@@ -74,6 +74,9 @@ _ALWAYS: Final = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Spark keeps the compiled code of 100 stages. The checks have more, so that every judgement compiled all of them.
     "spark.sql.codegen.cache.maxEntries": "2000",
+    # Spark notes where in Python each column was made, for its messages of errors: a quarter of what Python costs here.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+    "spark.sql.dataFrameQueryContext.enabled": "false",
     # A limited read asks all partitions in one job. By default it asks one of them first, alone: see engine/kept.py.
     "spark.sql.limit.initialNumPartitions": "10000",
 }
@@ -103,7 +106,9 @@ def open_session(master: str | None = None, *, size_bytes: int = 0) -> SparkSess
         builder = builder.config(name, value)
     with _stderr_in_file(_printed()), _java_ends_with_us(), _temp_files_in_scratch():
         try:
-            return builder.getOrCreate()
+            spark = builder.getOrCreate()
+            compile_once(spark)
+            return spark
         except Exception as error:
             lines = _printed_lines()
             if master is not None:
@@ -111,6 +116,22 @@ def open_session(master: str | None = None, *, size_bytes: int = 0) -> SparkSess
             raise HarnessFailure(
                 f"Spark does not start ({error}); its Java process printed: {' / '.join(lines[-3:])}"
             ) from error
+
+
+def compile_once(spark: SparkSession) -> None:
+    """Lets queries of this thread find the code that tasks have compiled, and tasks that of this thread.
+
+    Spark looks for compiled code by its text and by the class loader of the thread, and the driver compiles the code of
+    each stage to see whether that is possible. On a local master tasks run in the same process, with a class loader of
+    their own, so that all code was compiled twice. Theirs finds whatever the driver's finds.
+    """
+    of_java = spark._jvm.java.lang
+    # Not by its method: Java cannot list the methods of this class without a library that Spark does not bring.
+    serializer = of_java.Class.forName("org.apache.spark.SparkEnv").getDeclaredField("serializer")
+    serializer.setAccessible(True)
+    of_tasks = serializer.get(spark.sparkContext._jsc.sc().env()).defaultClassLoader()
+    if of_tasks.isDefined():  # only where tasks run in this process
+        of_java.Thread.currentThread().setContextClassLoader(of_tasks.get())
 
 
 @contextmanager

@@ -68,10 +68,18 @@ def frame(spark: SparkSession, columns: Mapping[str, str], rows: Iterable[Sequen
     """
     schema = spark_schema({BUNDLE: "int32", **columns})
     lines = [f"({', '.join(_literal(value) for value in row)})" for row in rows]
+    if not lines:
+        return _without_rows(spark, schema)
     names = ", ".join(f"`{name}`" for name in schema.names)
     typed = [f"CAST(`{field.name}` AS {field.dataType.simpleString()}) AS `{field.name}`" for field in schema]
-    values = ",\n".join(lines) or f"({', '.join(['NULL'] * len(schema))})"
-    return spark.sql(f"SELECT {', '.join(typed)} FROM VALUES {values} AS facts({names}) WHERE {bool(lines)}")
+    return spark.sql(f"SELECT {', '.join(typed)} FROM VALUES {', '.join(lines)} AS facts({names})")
+
+
+def _without_rows(spark: SparkSession, schema: T.StructType) -> DataFrame:
+    """A frame that everyone can see to be empty, without a query."""
+    session = spark._jsparkSession
+    rows = session.createDataFrame(spark._jvm.java.util.ArrayList(), session.parseDataType(schema.json()))
+    return DataFrame(rows, spark)
 
 
 def _literal(value: object) -> str:
