@@ -453,12 +453,17 @@ def test_what_the_contract_permits_stays_permitted_if_findings_cannot_be_dedupli
 
 
 def test_an_interrupt_cancels_waiting_queries(spark: SparkSession) -> None:
-    go_on = Event()
+    began, go_on = Event(), Event()
     waiting: list[Future[bool]] = []
+
+    def query() -> bool:
+        began.set()
+        return go_on.wait(60)
 
     def interrupted() -> None:
         with inputs.side_by_side(spark) as pool:
-            waiting.extend(pool.submit(go_on.wait, 60) for _ in range(5))
+            waiting.extend(pool.submit(query) for _ in range(5))
+            assert began.wait(60)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
