@@ -205,7 +205,8 @@ def replay_command(summary: GateSummary, verdict: Verdict, other: str = "") -> s
     records = "" if summary.records is None else f" --records {summary.records}"
     backend = f" --backend {summary.backends[0]}" if len(summary.backends) == 1 else ""
     played = f"durability run {shlex.quote(verdict.scenario)} --kafka {other or shlex.quote(kafka)}"
-    return f"{played} --seed {seed}{records}{backend}{summary.limits.command_line()}"
+    limits = "" if summary.limits is None else summary.limits.command_line()
+    return f"{played} --seed {seed}{records}{backend}{limits}"
 
 
 def replay_with(summary: GateSummary) -> str:

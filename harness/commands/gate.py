@@ -5,13 +5,13 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from harness.clusters import Releases
 from harness.commands.attached import Attached, look, run_of, select, with_jars
@@ -180,7 +180,7 @@ def _summary(choice: Choice, selection: Selection, named: NamedRelease, options:
         release=named,
         seed=options.seed,
         records=options.records,
-        limits=options.limits,
+        limits=options.limits if options.limits.asked() else None,
         part=choice.part,
         left_out=choice.left_out,
         not_run=selection.not_run,

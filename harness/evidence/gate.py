@@ -18,7 +18,7 @@ from harness.model.doubt_names import DoubtOrigin
 from harness.model.errors import BadEvidence
 from harness.model.exits import Exit, worst
 from harness.model.known_findings import KnownFinding
-from harness.model.limits import NO_LIMITS, Limits
+from harness.model.limits import Limits
 from harness.model.verdict import Status, Verdict, exit_of, overall
 
 GATE: Final = "gate.json"
@@ -148,10 +148,7 @@ class GateSummary(Record, frozen=True, kw_only=True):
         int | None,
         meaning("--records: the total of a whole gate, of which each scenario got its part by weight; null = unknown"),
     ] = None
-    limits: Annotated[
-        Limits,
-        meaning("{`memory`: bytes, `cpus`} of each node in a container; null = no limit was given"),
-    ] = NO_LIMITS
+    limits: Annotated[Limits | None, meaning("of each node in a container; null = none was given")] = None
     part: Annotated[
         bool,
         meaning(

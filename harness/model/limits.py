@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from math import isfinite
-from typing import Final
+from typing import Annotated, Final
 
+from harness.model.documents.record import Record, meaning
 from harness.model.errors import BadInput
 
 MIB: Final = 1 << 20
@@ -19,12 +19,11 @@ CPUS_MIN: Final = 0.25
 _UNITS: Final = {"": 1, "k": 1 << 10, "m": MIB, "g": 1 << 30, "t": 1 << 40}
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """memory: in bytes, page cache of its own files included. cpus: CPU time in cores. None: no limit."""
+class Limits(Record, frozen=True, kw_only=True):
+    """What one node may use."""
 
-    memory: int | None = None
-    cpus: float | None = None
+    memory: Annotated[int | None, meaning("bytes, page cache of its own files included; null = no limit")] = None
+    cpus: Annotated[float | None, meaning("CPU time in cores; null = no limit")] = None
 
     def asked(self) -> tuple[str, ...]:
         """The options that the user gave."""
@@ -52,7 +51,7 @@ def limits_of(memory: str | None, cpus: float | None) -> Limits:
             f"--memory {memory} is too small for a broker, whose heap alone has {HEAP // MIB} MiB: "
             f"give {MEMORY_MIN // MIB}m or more"
         )
-    return Limits(size, cpus)
+    return Limits(memory=size, cpus=cpus)
 
 
 def _size(size_bytes: int) -> str:

@@ -334,14 +334,15 @@ def test_a_scenario_is_played_again_with_the_same_number_of_records() -> None:
 @pytest.mark.parametrize(
     ("limits", "options"),
     [
-        (Limits(), ""),
+        (None, ""),
         (limits_of("768m", 0.5), " --memory 768m --cpus 0.5"),
         (limits_of("1000000001", None), " --memory 1000000001"),
         (Limits(cpus=2.0), " --cpus 2"),
     ],
 )
-def test_a_scenario_is_played_again_with_the_same_limits(limits: Limits, options: str) -> None:
-    summary = replace(gate_summary(ran("a", Status.FAIL)), limits=limits)
+def test_a_scenario_is_played_again_with_the_same_limits(limits: Limits | None, options: str, tmp_path: Path) -> None:
+    write_gate(tmp_path, replace(gate_summary(ran("a", Status.FAIL)), limits=limits))
+    summary = read_gate(tmp_path)
     command = f"durability run a --kafka 4.3.1 --seed 7{options}"
     assert replay_command(summary, verdict("a", Status.FAIL, lost())) == command
 

@@ -57,7 +57,7 @@ def test_without_an_engine_an_image_is_refused_in_one_sentence(tmp_path: Path, m
         ("4.3.1", NO_LIMITS, ""),
         (SPEC, NO_LIMITS, SPEC),
         ("4.3.1", Limits(memory=1 << 30), "--memory"),
-        (SPEC, Limits(1 << 30, 1.0), f"{SPEC} and --memory and --cpus"),
+        (SPEC, Limits(memory=1 << 30, cpus=1.0), f"{SPEC} and --memory and --cpus"),
     ],
 )
 def test_options_that_need_containers_are_named(kafka: str | None, limits: Limits, asked: str) -> None:
@@ -205,7 +205,7 @@ def test_the_storage_tool_of_the_image_formats_the_storage(tmp_path: Path) -> No
 
 def test_limits_become_settings_of_the_engine() -> None:
     assert _limits_of_engine(NO_LIMITS) == {"mem_limit": 1 << 30, "memswap_limit": 1 << 30}
-    assert _limits_of_engine(Limits(2 << 30, 0.5)) == {
+    assert _limits_of_engine(Limits(memory=2 << 30, cpus=0.5)) == {
         "mem_limit": 2 << 30,
         "memswap_limit": 2 << 30,
         "nano_cpus": 500_000_000,
@@ -235,7 +235,7 @@ def test_a_limit_that_the_engine_would_not_enforce_is_refused(
 ) -> None:
     check_enforced(engine_of(), NO_LIMITS)
     check_enforced(engine_of(**other), NO_LIMITS)  # no limit was asked for
-    check_enforced(engine_of(), Limits(1 << 30, 2.0))
+    check_enforced(engine_of(), Limits(memory=1 << 30, cpus=2.0))
     with pytest.raises(BadInput, match=sentence):
         check_enforced(engine_of(**other), limits)
 
