@@ -1,4 +1,4 @@
-"""The options about a cluster that somebody else started: --bootstrap, and what goes with it."""
+"""The options about an existing cluster: --bootstrap, and what goes with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a gate on a cluster of somebody else decides before it plays, and how it reaches that cluster."""
+"""What a gate on an existing cluster decides before it plays, and how it reaches that cluster."""
 
 from __future__ import annotations
 

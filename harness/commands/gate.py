@@ -82,7 +82,7 @@ def plan(options: GateOptions, progress: Progress, *, negative_control: bool = F
 
 
 def _plan_attached(options: GateOptions, progress: Progress, *, negative_control: bool) -> Plan:
-    """The same on a cluster of somebody else, of which nothing is changed yet."""
+    """The same on an existing cluster, in which nothing is changed yet."""
     check_judge()
     attached = look(options, progress)
     progress.line(f"seed {options.seed}")

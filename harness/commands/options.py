@@ -22,7 +22,7 @@ OUT_DEFAULT: Final = Path("durability-out")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attach:
-    """A cluster of somebody else, in place of one that the harness starts.
+    """An existing cluster, in place of one that the harness starts.
 
     config: of clients, in the names of librdkafka, from config_file. hooks: the user's commands for faults.
     allow_faults: the id of the cluster that may be broken. rate_per_s: the most records a second of the whole load.
@@ -52,7 +52,7 @@ class GateOptions:
     without: names that are left out on purpose; the verdict names them.
     tries_max: the most runs of one scenario, while its last run is in doubt.
     known: findings that are accepted; they change the word and the exit code of the gate, and no verdict.
-    attach: the cluster of somebody else to run on; kafka then only says which version that runs.
+    attach: the existing cluster to run on; kafka then only says which version that runs.
     leave_out: scenarios that this machine cannot play are named as not run; without it they are refused.
     """
 

@@ -176,7 +176,7 @@ class GateSummary(Record, frozen=True, kw_only=True):
 
     @property
     def flaky(self) -> tuple[str, ...]:
-        """Names of the scenarios whose tries have different verdicts."""
+        """Names of the scenarios with tries of different verdicts."""
         return tuple(r.name for r in self.results if r.flaky)
 
     @property

@@ -6,6 +6,6 @@ from typing import Final
 
 PROCESSES: Final = "processes"
 CONTAINERS: Final = "containers"
-ATTACHED: Final = "attached"  # a cluster that somebody else started; --bootstrap chooses it
+ATTACHED: Final = "attached"  # an existing cluster; --bootstrap chooses it
 AUTO: Final = "auto"  # containers if the machine can run them
 BACKENDS: Final = (AUTO, PROCESSES, CONTAINERS)

@@ -1,4 +1,4 @@
-"""A cluster that somebody else started, as it was found: what scenarios are compared with before they run on it."""
+"""An existing cluster, as it was found: what scenarios are compared with before they run on it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The cluster of somebody else, for one scenario after the other: it is whole before each, and clean after each.
+"""The existing cluster, for one scenario after the other: it is whole before each, and clean after each.
 
 After a run, also one that a signal ends, what hooks did is undone first; then topics and groups that have the prefix of
 the run are deleted. Transactional ids cannot be deleted: Kafka lets them expire.

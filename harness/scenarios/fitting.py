@@ -1,6 +1,6 @@
-"""Fits a scenario to a cluster that somebody else started: whether it can run there, and under which names.
+"""Fits a scenario to an existing cluster: whether it can run there, and under which names.
 
-Scenarios say what their cluster is like. A cluster of the harness is made so; one of somebody else is as it is, and
+Scenarios say what their cluster is like. A cluster of the harness is made so; an existing one is as it is, and
 nothing of it is changed for a scenario but topics and groups of the run's own.
 """
 

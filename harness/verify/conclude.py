@@ -105,7 +105,7 @@ def _not_covered(known: Known, added: Sequence[Added]) -> list[str]:
 
 
 def _out_of_reach(case: Case) -> list[str]:
-    """What the harness could not see of a cluster, because somebody else started it."""
+    """What the harness could not see of a cluster, because it did not start it."""
     if case.run.capabilities is None or _DISK_READ in case.run.capabilities:
         return []
     return [*OF_FILES, *([UNWATCHED] if case.run.exits is None else [])]

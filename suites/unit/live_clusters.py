@@ -1,4 +1,4 @@
-"""A cluster that somebody else started, for unit tests: three brokers and a controller with Kafka's own defaults."""
+"""An existing cluster, for unit tests: three brokers and a controller with Kafka's own defaults."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def not_declared() -> Built:
 
 
 CASES = {
-    "a cluster of somebody else": (unwatched(), [*OF_FILES, UNWATCHED]),
+    "an existing cluster": (unwatched(), [*OF_FILES, UNWATCHED]),
     "its processes were watched": (run(capabilities=[], exits=EXITS), [*OF_FILES]),
     "a cluster of the harness": (run(capabilities=["disk.read", "kill"], exits=EXITS), []),
     "nothing is said": (not_declared(), []),

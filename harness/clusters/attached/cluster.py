@@ -1,4 +1,4 @@
-"""A cluster that somebody else started, as a `base.Cluster`. Hooks stop and start its nodes; its files stay closed."""
+"""An existing cluster, as a `base.Cluster`. Hooks stop and start its nodes; its files stay closed."""
 
 from __future__ import annotations
 

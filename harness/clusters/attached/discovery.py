@@ -1,4 +1,4 @@
-"""Looks at a cluster that somebody else started. It only reads, and it refuses what no run could be judged on."""
+"""Looks at an existing cluster. It only reads, and it refuses what no run could be judged on."""
 
 from __future__ import annotations
 

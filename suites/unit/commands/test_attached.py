@@ -1,4 +1,4 @@
-"""Runs on a cluster of somebody else: what is decided before anything is created there. No broker."""
+"""Runs on an existing cluster: what is decided before anything is created there. No broker."""
 
 from __future__ import annotations
 

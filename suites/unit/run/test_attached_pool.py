@@ -1,4 +1,4 @@
-"""The cluster of somebody else: whole before a scenario, and clean after it, whichever way it ends."""
+"""The existing cluster: whole before a scenario, and clean after it, whichever way it ends."""
 
 from __future__ import annotations
 

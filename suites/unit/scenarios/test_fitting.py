@@ -1,4 +1,4 @@
-"""Which scenarios a cluster of somebody else can play: each reason has a scenario that it refuses, and one that not."""
+"""Which scenarios an existing cluster can play: each reason has a scenario that it refuses, and one that not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster of somebody else as the harness sees it: what its hooks do to nodes and links. The commands are real."""
+"""An existing cluster as the harness sees it: what its hooks do to nodes and links. The commands are real."""
 
 from __future__ import annotations
 
