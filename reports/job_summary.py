@@ -17,7 +17,7 @@ from harness.model.verdict import Status, Verdict
 from reports.ci_run import run_url
 from reports.known import matched_lines, unused_lines
 from reports.review.content import doubts, incidents
-from reports.summary import availability_lines, headline_lines, score_lines
+from reports.summary import availability_lines, counted, headline_lines, score_lines
 from reports.terminal import Line, clean
 from reports.whole_files import write_text
 
@@ -32,7 +32,8 @@ _NOT_JUDGED: Final = "NOT JUDGED"
 def markdown(summary: GateSummary, verdicts: Mapping[str, Verdict], evidence: Path, without: Mapping[str, str]) -> str:
     """Returns the document, of less than 1 MiB, which is GitHub's limit. The arguments are those of `summary_lines`."""
     word, *why = _texts(headline_lines(summary, verdicts, without))
-    score = _texts([*score_lines(verdicts.values()), *availability_lines(verdicts)])
+    of_figures = counted(summary, verdicts)
+    score = _texts([*score_lines(of_figures.values()), *availability_lines(of_figures)])
     parts = [
         [f"# {escaped(word)}"],
         _list(why),

@@ -14,7 +14,7 @@ from harness.model.verdict import Status, Verdict
 from reports.ci_run import run_url
 from reports.known import matched_lines
 from reports.review.content import doubts, incidents
-from reports.summary import headline_lines, score_lines, status_of
+from reports.summary import counted, headline_lines, score_lines, status_of
 from reports.terminal import clean
 
 ITEMS_MAX: Final = 20
@@ -66,7 +66,7 @@ def notice_of(
     """The body for a judgement. The first arguments are those of `summary_lines`; code: of the command."""
     texts = [_one(text) for text, _ in headline_lines(summary, verdicts, without)]
     found = incidents(verdicts, condemning=True)
-    score = score_lines(verdicts.values())
+    score = score_lines(counted(summary, verdicts).values())
     status = status_of(summary, without)
     counts = [result.status for result in summary.results]
     return Notice(

@@ -25,6 +25,7 @@ from reports.summary import (
     amount_of,
     availability_lines,
     began_lines,
+    counted,
     covered_by_none,
     headline_lines,
     place_of,
@@ -80,8 +81,9 @@ def summary_lines(
     head = _capped(headline_lines(summary, verdicts, without), _HEAD_MAX)
     tail = [*_not_covered(verdicts), *_where(summary, verdicts, evidence, without)]
     sections = [section for section in _sections(summary, verdicts) if section.items]
-    score = score_lines(verdicts.values())
-    score = [("", ""), *score, *availability_lines(verdicts)] if score else []
+    of_figures = counted(summary, verdicts)
+    score = score_lines(of_figures.values())
+    score = [("", ""), *score, *availability_lines(of_figures)] if score else []
     lines_left = LINES_MAX - 2 - len(head) - len(tail)
     if sum(len(one.lines(len(one.items))) for one in sections) + 1 > lines_left - len(score):
         score = score[:_SCORE_MAX]

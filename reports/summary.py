@@ -69,6 +69,12 @@ def began_lines(verdict: Verdict) -> list[Line]:
     return [(f"  upgraded from {_named(began)}", "dim")] if began else []
 
 
+def counted(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> dict[str, Verdict]:
+    """The verdicts that figures are about: planted episodes of a night are in none."""
+    planted = summary.night.planted if summary.night is not None else ()
+    return {name: verdict for name, verdict in verdicts.items() if name not in planted}
+
+
 def status_of(summary: GateSummary, without: Mapping[str, str]) -> Status:
     """The status of a summary without its known findings; bundles `without` a verdict prove nothing."""
     return overall([summary.outcome, *(Status.INCONCLUSIVE for _ in without)])
@@ -80,7 +86,7 @@ def headline_lines(summary: GateSummary, verdicts: Mapping[str, Verdict], withou
     lines: list[Line] = [(f"{word}: {release_name(summary, verdicts)}", _STYLE[status_of(summary, without)])]
     if summary.results or not without:
         lines.append((f"  {'For the judged bundles: ' if without else ''}{_meaning(summary, verdicts)}", ""))
-        lines += _deleted(verdicts)
+        lines += _deleted(counted(summary, verdicts))
     if without:
         lines.append(("  These bundles could not be judged and prove nothing:", ""))
         lines += [(f"    {bundle}: {sentence}", "bold magenta") for bundle, sentence in without.items()]
@@ -92,9 +98,30 @@ def headline_lines(summary: GateSummary, verdicts: Mapping[str, Verdict], withou
         lines.append(
             (f"  {FLAKY}, as tries on this release have different verdicts: {', '.join(summary.flaky)}", "yellow")
         )
+    lines += _of_night(summary)
     lines += _plugins(verdicts)
     lines += [(f"  not applicable: {reason}", "dim") for reason in summary.not_applicable.values()]
     lines += [(f"  not run: {reason}", "bold magenta") for reason in summary.not_run.values()]
+    return lines
+
+
+def _of_night(summary: GateSummary) -> list[Line]:
+    """What decides on a night, with its figures; no line for a gate."""
+    if summary.night is None:
+        return []
+    proved, of = summary.proved
+    lines: list[Line] = [
+        (
+            f"  proved something: {proved} of {of} episodes ({summary.proved_percent:.0f} %; a PASS needs "
+            f"{summary.night.proved_percent} %)",
+            "",
+        )
+    ]
+    if doubted := summary.with_release_doubts:
+        lines.append((f"  doubts about the release, so this is no PASS: {', '.join(doubted)}", "bold yellow"))
+    if planted := summary.night.planted:
+        met = [name for name in planted if name not in summary.not_failed]
+        lines.append((f"  planted losses that were found, as they must be: {len(met)} of {len(planted)}", ""))
     return lines
 
 
@@ -109,6 +136,8 @@ def _word(summary: GateSummary) -> str:
     """The verdict and how many scenarios of the gate it covers."""
     asked, came = len(summary.required), len(summary.results)
     outcome = summary.outcome
+    if summary.night is not None:
+        return f"{summary.word} of a night of {asked} episode{'' if asked == 1 else 's'}"
     after = [summary.status_after(result) for result in summary.results]
     if asked == 1 and not summary.missing:
         return f"{summary.word} of scenario {summary.required[0]}"
@@ -130,6 +159,9 @@ def _with_gaps(summary: GateSummary, without: Mapping[str, str]) -> str:
 
 
 def _meaning(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:
+    if summary.night is not None:
+        return _meaning_of_night(summary)
+
     def names(status: Status | None) -> str:
         return ", ".join(r.name for r in summary.results if summary.status_after(r) is status)
 
@@ -151,6 +183,19 @@ def _meaning(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:
         return f"No broken promise was found, but the run proved too little in: {inconclusive or 'nothing ran'}."
     some_deleted = any(v.facts.deleted_by for v in verdicts.values())
     return _read_back([v.facts.read_back for v in verdicts.values()], some_deleted=some_deleted)
+
+
+def _meaning_of_night(summary: GateSummary) -> str:
+    failed = [r.name for r in summary.results if summary.status_after(r) is Status.FAIL]
+    if failed:
+        return f"The release broke a promise in: {', '.join(failed)}. Do not ship it before the cause is known."
+    if summary.not_failed:
+        return f"A loss that the harness planted was not found in: {', '.join(summary.not_failed)}."
+    if summary.outcome is Status.PASS:
+        return "No episode has a finding that breaks a promise."
+    if summary.with_release_doubts:
+        return "No broken promise was found, but a doubt is about the release."
+    return "No broken promise was found, but too few episodes proved something."
 
 
 def _read_back(reads: Sequence[ReadBack | None], *, some_deleted: bool) -> str:
@@ -204,7 +249,9 @@ def replay_command(summary: GateSummary, verdict: Verdict, other: str = "") -> s
         return ""
     records = "" if summary.records is None else f" --records {summary.records}"
     backend = f" --backend {summary.backends[0]}" if len(summary.backends) == 1 else ""
-    played = f"durability run {shlex.quote(verdict.scenario)} --kafka {other or shlex.quote(kafka)}"
+    # The plan of an episode is a file in the folder of its night.
+    scenario = verdict.scenario if summary.night is None else f"plans/{verdict.scenario}.toml"
+    played = f"durability run {shlex.quote(scenario)} --kafka {other or shlex.quote(kafka)}"
     limits = "" if summary.limits is None else summary.limits.command_line()
     return f"{played} --seed {seed}{records}{backend}{limits}"
 

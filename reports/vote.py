@@ -8,7 +8,7 @@ from typing import Final
 from harness.evidence.gate import PASS_WITH_KNOWN, GateSummary, backends_and_duration
 from harness.model.verdict import Status, Verdict
 from reports.review.content import doubts, incidents
-from reports.summary import headline_lines, score_lines, status_of
+from reports.summary import counted, headline_lines, score_lines, status_of
 from reports.terminal import clean
 
 _VOTES: Final = {Status.PASS: "+1", Status.INCONCLUSIVE: "0", Status.FAIL: "-1"}
@@ -18,12 +18,13 @@ _TEXT_MAX: Final = 600
 def vote_lines(
     summary: GateSummary, verdicts: Mapping[str, Verdict], without: Mapping[str, str], *, gate: bool = True
 ) -> list[str]:
-    """Returns the two lines. A part of a gate says of how many scenarios it is, and is no reason for a +1.
+    """Returns the two lines. A part of a gate says of how many scenarios it is, and is no reason for a +1; nor is a
+    night, which does not play the gate.
 
     gate: whether a gate says what it required; bundles alone do not.
     """
     status = status_of(summary, without)
-    whole = gate and set(summary.missing) <= {*summary.left_out, *summary.not_applicable}
+    whole = gate and summary.night is None and set(summary.missing) <= {*summary.left_out, *summary.not_applicable}
     vote = _VOTES[Status.INCONCLUSIVE] if status is Status.PASS and not whole else _VOTES[status]
     headline = headline_lines(summary, verdicts, without)[0][0]
     seed = "" if summary.seed is None else f", seed {summary.seed}"
@@ -46,7 +47,7 @@ def _ground(summary: GateSummary, verdicts: Mapping[str, Verdict], without: Mapp
             return f"in {first.scenario}: {first.texts[0]}{more}"
         texts = [text for text, _ in headline_lines(summary, verdicts, without)]
         return texts[1] if len(texts) > 1 else "nothing was judged"
-    score = score_lines(verdicts.values())
+    score = score_lines(counted(summary, verdicts).values())
     texts = [text.strip() for text, _ in score[:2]]
     if summary.known is not None and summary.word == PASS_WITH_KNOWN:
         links = dict.fromkeys(match.entry.link for match in summary.known.matched)

@@ -49,9 +49,15 @@ def traits_of(scenario: Scenario) -> Iterator[str]:
         yield "admins"
 
 
-def best_plan(plans: Iterable[Plan], covered: Collection[Pair]) -> Plan:
-    """The plan with the most pairs that were not covered yet; of equal ones the first."""
-    return max(plans, key=lambda plan: (len(pairs_of(plan.happenings, plan.scenario) - set(covered)), -plan.variation))
+def best_plan(plans: Iterable[Plan], covered: Collection[Pair], former: Collection[Pair] = ()) -> Plan:
+    """The plan with the most pairs that no night covered yet; of equal ones, that with the most pairs that are new in
+    this night; of these the first. covered: by this night. former: by former ones."""
+
+    def new(plan: Plan) -> tuple[int, int, int]:
+        fresh = pairs_of(plan.happenings, plan.scenario) - set(covered)
+        return len(fresh - set(former)), len(fresh), -plan.variation
+
+    return max(plans, key=new)
 
 
 def table_of(covered: Counter[Pair], most: int) -> list[tuple[str, str, int]]:

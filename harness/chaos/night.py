@@ -6,9 +6,11 @@ counts as not written. The evidence of an episode without a line is judged if it
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -26,8 +28,6 @@ from harness.model.verdict import Status
 NIGHT: Final = "night.json"
 EPISODES: Final = "episodes.jsonl"
 PLANS: Final = "plans"
-# A night is PASS when so many of 100 episodes proved something.
-PROVED_PERCENT: Final = 90
 # The files that stay of an episode that is PASS.
 _KEPT: Final = frozenset({VERDICT, FINDINGS, MANIFEST, "scenario.json", "run.json", "steps.json"})
 
@@ -46,8 +46,8 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line: an episode that has ended. status: null = the harness failed, or it could not be played (`error`).
 
-    permits: topics that may lose records. pairs: what it covered (`coverage.pairs_of`). elapsed_s: how long the night
-    had lasted when it ended, judging included.
+    permits: topics that may lose records. planted: the harness planted a loss. pairs: what it covered
+    (`coverage.pairs_of`). elapsed_s: how long the night had lasted when it ended, judging included.
     """
 
     episode: int
@@ -61,13 +61,9 @@ class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     of_release: bool = False
     error: str | None = None
     not_played: bool = False
+    planted: bool = False
     took_s: float = 0.0
     elapsed_s: float = 0.0
-
-    @property
-    def proved(self) -> bool:
-        """Whether it proved something: that nothing was lost, or that something was."""
-        return self.status in (Status.PASS, Status.FAIL)
 
 
 class Night:
@@ -151,27 +147,35 @@ class Night:
                 shutil.rmtree(path)
 
 
+@contextmanager
+def only_night(out: Path) -> Iterator[None]:
+    """Keeps every other night out of a folder, which it makes. BadInput if another one plays in it now."""
+    out.mkdir(parents=True, exist_ok=True)
+    folder = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        if not _locked(folder):
+            raise BadInput(f"--out {out} is in use by another night; wait until that ends, or give another folder")
+        yield
+    finally:
+        os.close(folder)
+
+
+def _locked(folder: int) -> bool:
+    """Whether the folder is locked now; True, too, on a network file system that cannot lock folders."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
 def counts(episodes: Sequence[Episode]) -> dict[str, int]:
-    """The number of episodes by verdict, and of those without one."""
-    played = [one for one in episodes if not one.not_played]
+    """The number of episodes by verdict, and of those without one; planted ones are not among them."""
+    played = [one for one in episodes if not one.not_played and not one.planted]
     found = {status.value: sum(one.status is status for one in played) for status in Status}
     return {**found, "without a verdict": sum(one.status is None for one in played)}
-
-
-def proved_percent(episodes: Sequence[Episode]) -> float:
-    """The share of the played episodes that proved something, in percent."""
-    played = [one for one in episodes if not one.not_played]
-    return 100 * sum(one.proved for one in played) / len(played) if played else 0.0
-
-
-def status_of(episodes: Sequence[Episode]) -> Status:
-    """The verdict on a night: FAIL if an episode is; PASS if enough of them proved something, and no doubt is about the
-    release."""
-    if any(one.status is Status.FAIL for one in episodes):
-        return Status.FAIL
-    if proved_percent(episodes) >= PROVED_PERCENT and not any(one.of_release for one in episodes):
-        return Status.PASS
-    return Status.INCONCLUSIVE
 
 
 def _lines(file: Path) -> list[Episode]:

@@ -17,11 +17,13 @@ from harness.chaos.draw import Draw
 from harness.chaos.profile import Profile
 from harness.chaos.workload import load_of, shape_of
 from harness.faults.steps.registry import all_kinds, build_step, check_step, check_steps, folder_of
-from harness.faults.steps.step import Action, Fault, Kind, is_disturbance
+from harness.faults.steps.step import OF_CLIENTS, Action, Fault, Kind, is_disturbance
 from harness.faults.steps.step_validation import StepValidation
+from harness.model.contract.contract import MIN_INSYNC
 from harness.model.errors import BadInput
+from harness.model.facts import FactKind
 from harness.model.scenario import toml
-from harness.model.scenario.scenario import Scenario, Step
+from harness.model.scenario.scenario import Scenario, Step, Topic
 
 ROUNDS_MAX: Final = 2
 # How often arguments are drawn for a kind before the next kind gets its chance.
@@ -29,6 +31,10 @@ TRIES: Final = 6
 PAUSES_S: Final = (0.5, 1.0, 3.0)
 ACKS_AFTER: Final = 50
 _VARIATION: Final = "variation-"
+_PLANT: Final = "plant_loss"
+# Facts of faults that leave a majority able to serve, if they take no more than a minority of the nodes. Of a broken
+# link that is not certain: a leader that reaches a controller and no follower still leads, and may not acknowledge.
+_LEFT_BROKEN: Final = frozenset({FactKind.STOPPED, FactKind.FROZEN})
 EPISODE_MAX: Final = 10**9
 _NONE_PERMITTED: Final = (
     "No acknowledged record may be lost, because each setting and step here permits none to be lost."
@@ -81,22 +87,29 @@ class _Outline:
         self.bearing.heal(name)
 
 
-def plan_of(seed: int, profile: Profile, episode: int, variation: int = 0) -> Plan:
-    """The plan of an episode. Episodes count from 1. A variation is another plan for the same episode."""
+def plan_of(seed: int, profile: Profile, episode: int, variation: int = 0, *, planted: bool = False) -> Plan:
+    """The plan of an episode. Episodes count from 1. A variation is another plan for the same episode.
+
+    planted: the same plan, and at its end the harness deletes acknowledged records behind the verifier's back.
+    """
     block = (episode - 1) // profile.block
     shape = shape_of(Draw(f"{seed}/block {block}"), profile)
     draw = Draw(f"{seed}/episode {episode}/variation {variation}")
-    sloppy = draw.chance("sloppy", profile.sloppy_percent)
+    sloppy = not planted and draw.chance("sloppy", profile.sloppy_percent)
     scenario = load_of(draw.within("load"), profile, shape, name=name_of(episode), sloppy=sloppy)
     outline = _Outline(scenario, Bearing(scenario, strict=not sloppy))
     rounds = 1 + int(draw.chance("second round", 40))
-    happenings = tuple(_round(draw.within(f"round {n}"), n, outline, profile) for n in range(1, rounds + 1))
+    happenings = tuple(
+        _round(draw.within(f"round {n}"), n, outline, profile, last=n == rounds) for n in range(1, rounds + 1)
+    )
     words = "; ".join(" and ".join(each) for each in happenings)
+    if planted:
+        outline.add(Step(do=_PLANT, name="planted", args={"on": _planted_on(scenario)}))
     permitted = tuple(outline.bearing.permitted)
     topics = ", ".join(dict.fromkeys(one.topic for one in permitted))
     whole = replace(
         scenario,
-        title=f"Seed {seed}, episode {episode}: {words}",
+        title=f"{'A planted loss must be found. ' if planted else ''}Seed {seed}, episode {episode}: {words}",
         tags=("chaos", f"profile-{profile.name}", f"seed-{seed}", f"episode-{episode}", f"{_VARIATION}{variation}"),
         property=_SOME_PERMITTED.format(topics=topics) if permitted else _NONE_PERMITTED,
         steps=tuple(outline.steps),
@@ -111,12 +124,23 @@ def variation_of(scenario: Scenario) -> int:
     return next((int(tag.removeprefix(_VARIATION)) for tag in scenario.tags if tag.startswith(_VARIATION)), 0)
 
 
+def is_planted(scenario: Scenario) -> bool:
+    """Whether the harness plants a loss in a generated scenario, which must be FAIL then."""
+    return any(step.do == _PLANT for step in scenario.steps)
+
+
+def _planted_on(scenario: Scenario) -> str:
+    """A partition whose records nothing but the harness deletes."""
+    kept = [topic for topic in scenario.topics if "compact" not in topic.config.get("cleanup.policy", "")]
+    return f"{(kept or scenario.topics)[0].name}/0"
+
+
 def name_of(episode: int) -> str:
     """The name of an episode's scenario, and of the folder of its evidence."""
     return f"episode_{episode:06d}"
 
 
-def _round(draw: Draw, number: int, outline: _Outline, profile: Profile) -> tuple[str, ...]:
+def _round(draw: Draw, number: int, outline: _Outline, profile: Profile, *, last: bool) -> tuple[str, ...]:
     """Adds a round, and returns the kinds of what happens in it."""
     first = _happening(draw.within("first"), f"r{number}_first", outline, profile)
     happened = [first.do] if first else []
@@ -127,11 +151,46 @@ def _round(draw: Draw, number: int, outline: _Outline, profile: Profile) -> tupl
         happened += [second.do] if second else []
     if draw.chance("lasts", 50):
         _pause(draw, f"r{number}_lasts", outline)
+    if last and draw.chance("a minority stays broken", 75):
+        _let_a_majority_serve(draw, number, outline)
     for name in draw.order("healing", list(outline.active)):
         outline.heal(name)
     outline.add(Step(do="wait_healthy", name=f"r{number}_healthy"))
     outline.add(Step(do="wait_acks", name=f"r{number}_acks", args={"records": ACKS_AFTER}))
     return tuple(happened)
+
+
+def _let_a_majority_serve(draw: Draw, number: int, outline: _Outline) -> None:
+    """Heals all but one fault that takes a minority of the nodes, and waits until the others serve: liveness.
+
+    If no active fault is such a one, or no partition can be served without its nodes, nothing is added.
+    """
+    kept = next((name for name in draw.order("stays", list(outline.active)) if _leaves_a_majority(name, outline)), None)
+    if kept is None:
+        return
+    away = outline.bearing.active[kept].brokers
+    fed = {topic for producer in outline.scenario.producers if producer.when == "always" for topic in producer.topics}
+    served = [topic.name for topic in outline.scenario.topics if topic.name in fed and _served_without(topic, away)]
+    if not served:
+        return
+    for name in draw.order("healing", [name for name in outline.active if name != kept]):
+        outline.heal(name)
+    on = [f"{name}/*" for name in served]
+    outline.add(Step(do="wait_acks", name=f"r{number}_majority", args={"records": ACKS_AFTER, "on": on}))
+
+
+def _leaves_a_majority(name: str, outline: _Outline) -> bool:
+    """Whether the other nodes must serve while this fault lasts. Clients reach them: it breaks no link of a client."""
+    kind, taken = outline.earlier[name], outline.bearing.active[name]
+    shape = outline.scenario.shape
+    minority = taken.brokers <= (shape.brokers - 1) // 2 and taken.controllers <= (shape.controllers - 1) // 2
+    lasting = {fact.kind for fact in kind.declared()} <= _LEFT_BROKEN
+    return lasting and minority and not (taken.alone or taken.copies or OF_CLIENTS in kind.breaks())
+
+
+def _served_without(topic: Topic, away: int) -> bool:
+    """Whether its partitions acknowledge records while so many of its replicas are away."""
+    return topic.replicas - away >= max(1, int(topic.config.get(MIN_INSYNC, "2")))
 
 
 def _second(draw: Draw, number: int, outline: _Outline, profile: Profile, *, await_effect: bool) -> Step | None:

@@ -16,9 +16,11 @@ from typing import Final
 import msgspec
 
 from harness.chaos import coverage
-from harness.chaos.night import Episode, Header, Night, counts, proved_percent, status_of
-from harness.chaos.plan import Plan, name_of, plan_of, variation_of
+from harness.chaos.former import FormerPairs
+from harness.chaos.night import Episode, Header, Night, counts, only_night
+from harness.chaos.plan import Plan, is_planted, name_of, plan_of, variation_of
 from harness.chaos.profile import Profile
+from harness.chaos.summary import RECORDS, summary_of
 from harness.clusters import Releases
 from harness.clusters.choosing import able, missing
 from harness.commands.gate import reported, task_of
@@ -27,28 +29,31 @@ from harness.commands.prepare import find_release, prepare
 from harness.commands.scenario_selection import Choice, Wanted, assign_backends
 from harness.commands.tries import Tries, drive_task
 from harness.commands.verify import BatchVerdicts, check_judge, judge_each
-from harness.evidence.gate import GateSummary, decided, try_of, write_gate
-from harness.evidence.verdicts import VERDICT, read_verdict
+from harness.evidence.gate import GateSummary, write_gate
+from harness.kafka.release.cache import default_cache
 from harness.kafka.release.digests import files_of
 from harness.kafka.release.release import Release
 from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadInput
-from harness.model.exits import Exit, worst
+from harness.model.exits import Exit
 from harness.model.scenario.scenario import Scenario
 from harness.model.scenario.toml_text import text_of
-from harness.model.verdict import Status, Verdict, exit_of
+from harness.model.verdict import Status, Verdict
 from harness.run.cluster_pool import ClusterPool
 from harness.run.progress import Progress
 
-RECORDS: Final = 1_000  # of an episode, at least
 # So many plans are made for an episode; the one with the most new pairs is played.
 VARIATIONS: Final = 4
 PAIRS_SHOWN: Final = 10
+PLANTED_EVERY: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChaosOptions:
-    """hours, episodes: where the night ends; one of them is given. gate: of the release and the backend."""
+    """hours, episodes: where the night ends; one of them is given. gate: of the release and the backend.
+
+    planted_every: the harness plants a loss in each episode whose number is a multiple of it.
+    """
 
     gate: GateOptions
     out: Path
@@ -56,6 +61,11 @@ class ChaosOptions:
     hours: float | None = None
     episodes: int | None = None
     stop_on_first: bool = False
+    planted_every: int = PLANTED_EVERY
+
+    def plants(self, episode: int) -> bool:
+        """Whether the harness plants a loss in this episode."""
+        return episode % self.planted_every == 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +76,9 @@ class NightResult:
     summary: GateSummary
 
     @property
-    def status(self) -> Status:
-        return status_of(self.night.episodes)
-
-    @property
     def exit(self) -> Exit:
         """As of a gate; an episode on which the harness failed makes it HARNESS, unless another is FAIL."""
-        failed = [Exit.HARNESS for one in self.night.episodes if one.status is None and not one.not_played]
-        return worst([exit_of(self.status), *failed])
+        return self.summary.exit
 
 
 @dataclass(slots=True)
@@ -85,6 +90,7 @@ class _Playing:
     named: NamedRelease
     backend: str
     night: Night
+    former: FormerPairs
     progress: Progress
     began_s: float
     before_s: float
@@ -119,15 +125,27 @@ def chaos(options: ChaosOptions, progress: Progress) -> NightResult:
         build=files.digest.digest,
         backend=backend,
     )
-    night = Night.open(options.out, header)
+    with only_night(options.out):
+        night = Night.open(options.out, header)
+        return _play(options, release, named, night, progress)
+
+
+def _play(
+    options: ChaosOptions, release: Release, named: NamedRelease, night: Night, progress: Progress
+) -> NightResult:
+    """Plays a night, or the rest of one, to its end."""
+    header = night.header
     if night.episodes:
         progress.line(f"continues a night with {len(night.episodes)} episodes, {night.elapsed_s / 60:.0f} min")
     progress.line(f"seed {header.seed}, profile {header.profile}")
-    playing = _Playing(options, release, named, backend, night, progress, time.monotonic(), night.elapsed_s)
+    former = FormerPairs(default_cache(), release.version)
+    progress.line(f"pairs that former nights covered on {release.version}: {len(former.pairs)}")
+    began_s, backend = time.monotonic(), header.backend
+    playing = _Playing(options, release, named, backend, night, former, progress, began_s, night.elapsed_s)
     _judge_waiting(playing)
     while not playing.is_over(night.next_episode()):
         _play_batch(playing)
-    summary = _summary(playing)
+    summary = summary_of(night, named)
     write_gate(options.out, summary)
     return NightResult(night, summary)
 
@@ -139,6 +157,8 @@ def _check_capabilities(profile: Profile, backend: str) -> None:
 
 
 def _stops(episode: Episode) -> bool:
+    if episode.planted:
+        return False
     return episode.status is Status.FAIL or (episode.status is None and not episode.not_played)
 
 
@@ -147,8 +167,8 @@ def _judge_waiting(playing: _Playing) -> None:
     if waiting := playing.night.waiting():
         playing.progress.line(f"judging {len(waiting)} episodes that were played before")
         seed, profile = playing.night.header.seed, playing.options.profile
-        kept = [variation_of(playing.night.kept_plan(number)) for number in waiting]
-        plans = [plan_of(seed, profile, number, v) for number, v in zip(waiting, kept, strict=True)]
+        kept = [(number, playing.night.kept_plan(number)) for number in waiting]
+        plans = [plan_of(seed, profile, n, variation_of(one), planted=is_planted(one)) for n, one in kept]
         folders = [playing.options.out / plan.scenario.name for plan in plans]
         each = judge_each(folders, playing.progress)
         for plan, folder in zip(plans, folders, strict=True):
@@ -186,8 +206,10 @@ def _batch(playing: _Playing) -> Iterator[Plan]:
         last = min(last, playing.options.episodes)
     covered = {pair for one in playing.night.episodes for pair in one.pairs}
     for number in range(first, last + 1):
-        plans = (plan_of(playing.night.header.seed, playing.options.profile, number, v) for v in range(VARIATIONS))
-        plan = coverage.best_plan(plans, covered)
+        planted = playing.options.plants(number)
+        seed, profile = playing.night.header.seed, playing.options.profile
+        plans = (plan_of(seed, profile, number, v, planted=planted) for v in range(VARIATIONS))
+        plan = coverage.best_plan(plans, covered, playing.former.pairs)
         covered |= coverage.pairs_of(plan.happenings, plan.scenario)
         yield plan
 
@@ -228,6 +250,7 @@ def _end(playing: _Playing, plan: Plan, folder: Path, each: BatchVerdicts, tries
         error = each.without_verdict.get(folder.name) or of_run or "it has no verdict"
     playing.night.add(_episode(playing, plan, verdict, error, took_s))
     ended = playing.night.episodes[-1]
+    playing.former.add(ended.pairs)
     if verdict is not None and verdict.status is Status.PASS:
         playing.night.thin(folder.name)
     playing.progress.line(_line(ended))
@@ -253,6 +276,7 @@ def _episode(playing: _Playing, plan: Plan, verdict: Verdict | None, error: str 
         doubts=tuple(f"{doubt.name}: {doubt.text}" for doubt in doubts),
         of_release=any(doubt.of_release for doubt in doubts),
         error=error,
+        planted=is_planted(plan.scenario),
         took_s=round(took_s, 1),
         elapsed_s=round(playing.elapsed_s, 1),
     )
@@ -261,28 +285,25 @@ def _episode(playing: _Playing, plan: Plan, verdict: Verdict | None, error: str 
 def _line(episode: Episode) -> str:
     """One episode as one line."""
     word = episode.status.value if episode.status else "not played" if episode.not_played else "no verdict"
+    word += ", with a planted loss" if episode.planted else ""
     what = "; ".join(" and ".join(each) for each in episode.happenings)
     why = [*episode.findings, *(episode.doubts[:1] if episode.status is not Status.FAIL else ()), episode.error or ""]
     said = ", ".join(text for text in why if text)
     return f"    {name_of(episode.episode)}: {word} ({what}){f': {said}' if said else ''}"
 
 
-def _summary(playing: _Playing) -> GateSummary:
-    """The night as a gate with the episodes as scenarios, for the review page."""
-    night, out = playing.night, playing.options.out
-    results = []
-    for one in night.episodes:
-        name = name_of(one.episode)
-        if (out / name / VERDICT).is_file():
-            results.append(decided(name, [try_of(name, read_verdict(out / name))]))
-    return GateSummary(
-        required=tuple(result.name for result in results),
-        results=tuple(results),
-        release=playing.named,
-        seed=night.header.seed,
-        backends=(playing.backend,),
-        took_s=round(playing.elapsed_s, 1),
-    )
+def document_of(result: NightResult) -> dict[str, object]:
+    """The figures of a night that gate.json does not have, for --json."""
+    episodes = result.night.episodes
+    covered = Counter(pair for one in episodes for pair in one.pairs)
+    return {
+        "proved_percent": round(result.summary.proved_percent, 1),
+        "counts": counts(episodes),
+        "without_permitted_losses": sum(one.status is not None and not one.permits for one in episodes),
+        "hours": round(result.night.elapsed_s / 3600, 3),
+        "episodes": msgspec.to_builtins(episodes),
+        "pairs": [[*pair, count] for pair, count in sorted(covered.items())],
+    }
 
 
 def lines_of(result: NightResult) -> list[str]:
@@ -294,9 +315,7 @@ def lines_of(result: NightResult) -> list[str]:
     hours = result.night.elapsed_s / 3600
     rows = [f"{first} {second}: {count}" for first, second, count in coverage.table_of(covered, PAIRS_SHOWN)]
     return [
-        f"{result.status.value}: {', '.join(f'{count} {word}' for word, count in found.items() if count)} "
-        f"in {hours:.2f} h",
-        f"proved something: {proved_percent(episodes):.0f} % of the episodes that were played",
+        f"{', '.join(f'{count} {word}' for word, count in found.items() if count)} in {hours:.2f} h",
         f"no loss was permitted in {len(strict)} episodes",
         f"pairs covered: {len(covered)}; most often: {'; '.join(rows)}",
     ]

@@ -12,7 +12,8 @@ import click
 from harness.commands.exit_codes import may_be_written, writable_folder
 from harness.commands.option_types import PATH, SEED_MAX, Whole, with_brokers, with_plugins
 from harness.commands.options import GateOptions
-from harness.commands.output import Output
+from harness.commands.output import JSON, Output, with_output
+from harness.evidence.documents import plain
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 
@@ -34,6 +35,7 @@ class _Where(TypedDict):
 
 @click.command()
 @with_plugins
+@with_output
 @with_brokers
 @click.option(
     "--hours", type=click.FloatRange(0, _HOURS_MAX, min_open=True), help="Ends after so long, over all its parts."
@@ -42,6 +44,14 @@ class _Where(TypedDict):
 @click.option("--seed", type=Whole(min=0, max=SEED_MAX), help="Seed of the plans. Default: that of OUT, else random.")
 @click.option("--profile", default="default", show_default=True, metavar="NAME|FILE", help="The source of their parts.")
 @click.option("--stop-on-first", is_flag=True, help="Judge each episode before the next; stop after the first FAIL.")
+@click.option(
+    "--plant-every",
+    type=Whole(min=1, max=_EPISODES_MAX),
+    default=100,
+    show_default=True,
+    metavar="N",
+    help="In each N-th episode the harness plants a loss, which must be found; it counts nowhere else.",
+)
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="Folder of the night; a killed one continues.")
 def chaos(
     hours: float | None,
@@ -49,7 +59,9 @@ def chaos(
     seed: int | None,
     profile: str,
     stop_on_first: bool,
+    plant_every: int,
     out: Path,
+    output: Output,
     **where: Unpack[_Where],
 ) -> Exit:
     """Play generated episodes: faults and operations, drawn from a seed, on clusters and loads that are drawn, too.
@@ -68,13 +80,19 @@ def chaos(
     from harness.commands import chaos as night  # clients of Kafka
 
     options = night.ChaosOptions(
-        gate=gate, out=out, profile=chosen, hours=hours, episodes=episodes, stop_on_first=stop_on_first
+        gate=gate,
+        out=out,
+        profile=chosen,
+        hours=hours,
+        episodes=episodes,
+        stop_on_first=stop_on_first,
+        planted_every=plant_every,
     )
-    output = Output()
     with output.progress() as progress:
         result = night.chaos(options, progress)
-    page = output.show(result.summary, out, {}, silent=True)
-    for line in (*night.lines_of(result), f"evidence: {out}", *([f"review page: {page}"] if page else [])):
+    document = {**plain(result.summary.document), "figures": night.document_of(result), "evidence": str(out)}
+    output.publish(out, document, result.exit)
+    for line in () if output.as_json or output.quiet else night.lines_of(result):
         click.echo(line)
     return result.exit
 
@@ -97,6 +115,7 @@ def _seed(given: int | None, known: int | None) -> int:
 )
 @click.option("--times", type=Whole(min=1, max=_TIMES_MAX), default=1, show_default=True, help="Play it so often.")
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="Folder of the evidence.")
+@JSON
 def replay(
     evidence: Path | None,
     seed: int | None,
@@ -105,6 +124,7 @@ def replay(
     profile: str,
     times: int,
     out: Path,
+    as_json: bool,
     **where: Unpack[_Where],
 ) -> Exit:
     """Play the plan of a bundle again, or that of a generated episode, each time on a new cluster.
@@ -129,10 +149,12 @@ def replay(
     options = GateOptions(seed=_seed(seed, known), **where)
     from harness.commands import replay as again  # clients of Kafka
 
-    output = Output()
+    output = Output(as_json=as_json)
     with output.progress() as progress:
         played = again.replay(scenario, options, out, times, progress)
-    for line in again.lines_of(played, wanted):
+    if as_json:
+        output.answer({"scenario": scenario.name, "seed": options.seed, **again.document_of(played, wanted)})
+    for line in () if as_json else again.lines_of(played, wanted):
         click.echo(line)
     return again.exit_of(played)
 
@@ -144,7 +166,8 @@ def replay(
 @click.option("--budget", default="30m", show_default=True, metavar="TIME", help="Such as 30m, 2h or 90s.")
 @click.option("--seed", type=Whole(min=0, max=SEED_MAX), help="Seed of payloads. Default: that of BUNDLE.")
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="Folder for smallest.toml and the evidence.")
-def shrink(bundle: Path, budget: str, seed: int | None, out: Path, **where: Unpack[_Where]) -> Exit:
+@JSON
+def shrink(bundle: Path, budget: str, seed: int | None, out: Path, as_json: bool, **where: Unpack[_Where]) -> Exit:
     """Find the smallest scenario that has the findings of a bundle again: smallest.toml, and issue.md for a report.
 
     Exit 0 if the findings appeared again, 10 if they did not.
@@ -156,10 +179,12 @@ def shrink(bundle: Path, budget: str, seed: int | None, out: Path, **where: Unpa
     _, known = scenario_of(bundle)
     from harness.commands import shrink as smaller  # clients of Kafka
 
-    output = Output()
+    output = Output(as_json=as_json)
     with output.progress() as progress:
         result = smaller.shrink_bundle(bundle, GateOptions(seed=_seed(seed, known), **where), out, budget_s, progress)
-    for line in result.lines:
+    if as_json:
+        output.answer(result.document)
+    for line in () if as_json else result.lines:
         click.echo(line)
     return result.exit
 

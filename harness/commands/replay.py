@@ -62,6 +62,13 @@ def lines_of(played: Sequence[Played], wanted: frozenset[str]) -> list[str]:
     return [*lines, f"never failed again in {len(played)} times ({kinds}); it may still do so in {bound:.0%} of them"]
 
 
+def document_of(played: Sequence[Played], wanted: frozenset[str]) -> dict[str, object]:
+    """The same as a document."""
+    rows = [{"evidence": str(one.out), "verdict": one.status, "findings": sorted(one.kinds)} for one in played]
+    again = sum(failed_again(one, wanted) for one in played)
+    return {"wanted": sorted(wanted), "failed_again": again, "times": len(played), "replays": rows}
+
+
 def failed_again(played: Played, wanted: frozenset[str]) -> bool:
     """Whether a replay has one of these kinds of findings; of any kind where none is named."""
     return bool(played.kinds & wanted) if wanted else played.status is Status.FAIL

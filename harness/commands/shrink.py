@@ -78,6 +78,19 @@ class ShrinkResult:
         return Exit.PASS if self.smallest is not None else Exit.INCONCLUSIVE
 
     @property
+    def document(self) -> dict[str, object]:
+        """All of it, for --json."""
+        rates = {"before": self.before, "after": self.after}
+        return {
+            "smallest": None if self.smallest is None else str(self.smallest),
+            "report": None if self.issue is None else str(self.issue),
+            **{name: {"failed": one.failed, "played": one.played} for name, one in rates.items()},
+            "faults_or_operations": self.happenings,
+            "removed": list(self.removed),
+            "tried": self.tried,
+        }
+
+    @property
     def lines(self) -> list[str]:
         if self.smallest is None:
             return [f"the finding did not appear again: {self.before.text}; give a longer --budget, or replay it"]
@@ -181,7 +194,7 @@ def _issue(scenario: Scenario, shown: Played, before: Rate, after: Rate, options
             f"# {', '.join(sorted(shown.kinds))} after {_happenings(scenario)}",
             "",
             f"Kafka {version}{f', commit {release.commit}' if release and release.commit else ''}. "
-            f"The scenario below fails in {after.text}; the one that was found failed in {before.text}.",
+            f"{rates_text(before, after)}",
             "",
             "## Findings",
             *rows,
@@ -199,6 +212,14 @@ def _issue(scenario: Scenario, shown: Played, before: Rate, after: Rate, options
             "",
         ]
     )
+
+
+def rates_text(before: Rate, after: Rate) -> str:
+    """How often the smallest scenario fails, and the one that was found, in a sentence."""
+    found = f"the one that was found failed in {before.text}."
+    if not after.played:
+        return f"There was no time left to measure how often the scenario below fails; {found}"
+    return f"The scenario below fails in {after.text}; {found}"
 
 
 def _happenings(scenario: Scenario) -> str:

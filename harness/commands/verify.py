@@ -25,7 +25,7 @@ from harness.evidence.gate import (
     write_gate,
 )
 from harness.evidence.known import with_known
-from harness.evidence.manifest import MANIFEST
+from harness.evidence.manifest import MANIFEST, check_digests, read_manifest
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.kafka.release.cache import default_cache
 from harness.kafka.release.java import spark_java_home
@@ -131,8 +131,24 @@ def damaged(evidence: Path) -> dict[str, str]:
         _undamaged(evidence)
         return {}
     paths = sorted(path for path in evidence.iterdir() if is_bundle(path)) if evidence.is_dir() else []
-    _, refused = _opened(paths, _undamaged)
+    thinned = _thinned(evidence)
+    _, refused = _opened([path for path in paths if path.name not in thinned], _undamaged)
+    for path in paths:
+        if path.name in thinned:
+            try:
+                read_verdict(path)
+                check_digests(path, read_manifest(path), thinned=True)
+            except BadEvidence as why:
+                refused[path] = str(why)
     return {path.name: sentence for path, sentence in refused.items()}
+
+
+def _thinned(out: Path) -> frozenset[str]:
+    """Bundles of which a night keeps little evidence: those of its episodes that are PASS."""
+    summary = read_gate(out) if (out / GATE).is_file() else None
+    if summary is None or summary.night is None:
+        return frozenset()
+    return frozenset(r.bundle for r in summary.results if r.bundle is not None and r.status is Status.PASS)
 
 
 def _lost(out: Path) -> dict[Path, str]:

@@ -134,10 +134,27 @@ class KnownApplied(Record, frozen=True, kw_only=True):
     ]
 
 
+class NightRule(Record, frozen=True, kw_only=True):
+    """What decides on a night of generated episodes, in place of the worst result."""
+
+    if_said: ClassVar[Collection[str]] = ("planted",)
+    proved_percent: Annotated[
+        int,
+        meaning(
+            "the night is PASS if no episode is FAIL, so many of 100 episodes with a result proved something (PASS or "
+            "FAIL), and no doubt of an episode has the origin `release`"
+        ),
+    ]
+    planted: Annotated[
+        tuple[str, ...],
+        meaning("episodes in which the harness planted a loss: each must be FAIL, and they count nowhere else"),
+    ] = ()
+
+
 class GateSummary(Record, frozen=True, kw_only=True):
     """Which scenarios a gate requires, and the results of those that ran."""
 
-    if_said: ClassVar[Collection[str]] = ("known", "limits", "records")
+    if_said: ClassVar[Collection[str]] = ("known", "limits", "night", "records")
     required: Annotated[tuple[str, ...], meaning("the scenarios of a whole gate, in order")]
     results: Annotated[tuple[ScenarioResult, ...], meaning("results of the scenarios that ran")] = field(
         name="scenarios"
@@ -146,7 +163,10 @@ class GateSummary(Record, frozen=True, kw_only=True):
     seed: Annotated[int | None, meaning("from which all random choices follow")] = None
     records: Annotated[
         int | None,
-        meaning("--records: the total of a whole gate, of which each scenario got its part by weight; null = unknown"),
+        meaning(
+            "--records: the total of a whole gate, of which each scenario got its part by weight; of a night, that of "
+            "each episode; null = unknown"
+        ),
     ] = None
     limits: Annotated[Limits | None, meaning("of each node in a container; null = none was given")] = None
     part: Annotated[
@@ -167,6 +187,10 @@ class GateSummary(Record, frozen=True, kw_only=True):
     took_s: Annotated[float | None, meaning("how long it took, judging included")] = None
     known: Annotated[
         KnownApplied | None, meaning("the known findings that were given (--known); they change no verdict")
+    ] = None
+    night: Annotated[
+        NightRule | None,
+        meaning("the scenarios are episodes of a night, on which this rule decides; null = the worst result decides"),
     ] = None
 
     @property
@@ -194,15 +218,49 @@ class GateSummary(Record, frozen=True, kw_only=True):
 
     @property
     def status(self) -> Status:
-        """The worst result. A scenario without a verdict proved nothing."""
-        return self._overall([r.status for r in self.results])
+        """The worst result; for a night, the result of its rule. A scenario without a verdict proved nothing."""
+        return self._overall([_of_planted(r) if self._is_planted(r) else r.status for r in self.results])
+
+    @property
+    def proved(self) -> tuple[int, int]:
+        """How many episodes of a night proved something, and of how many; planted ones count in neither."""
+        episodes = [r for r in self.results if not self._is_planted(r)]
+        return sum(r.status in (Status.PASS, Status.FAIL) for r in episodes), len(episodes)
+
+    @property
+    def proved_percent(self) -> float:
+        """The share of the episodes that proved something; 0 without any."""
+        proved, of = self.proved
+        return 100 * proved / of if of else 0.0
+
+    @property
+    def not_failed(self) -> tuple[str, ...]:
+        """Planted episodes that are no FAIL: failures may not have reached the page."""
+        return tuple(r.name for r in self.results if self._is_planted(r) and r.status is not Status.FAIL)
+
+    @property
+    def with_release_doubts(self) -> tuple[str, ...]:
+        """Episodes of a night with a doubt of the origin `release`."""
+        doubted = [r for r in self.results if any(DoubtOrigin.RELEASE in one.origins for one in r.tries)]
+        return tuple(r.name for r in doubted if not self._is_planted(r))
+
+    def _is_planted(self, result: ScenarioResult) -> bool:
+        return self.night is not None and result.name in self.night.planted
 
     def _overall(self, results: Sequence[Status | None]) -> Status:
+        if self.night is not None:
+            if Status.FAIL in results:
+                return Status.FAIL
+            enough = self.proved_percent >= self.night.proved_percent
+            return Status.PASS if enough and not (self.with_release_doubts or self.not_failed) else Status.INCONCLUSIVE
         without = [None for status in results if status is None] + [None for _ in self.lacking]
         return overall([*(status for status in results if status is not None), *(Status.INCONCLUSIVE for _ in without)])
 
     def status_after(self, result: ScenarioResult) -> Status | None:
-        """The status of a result without its known findings; only a FAIL may have another one."""
+        """The status of a result without its known findings and planted losses; only that of a FAIL may be
+        another one."""
+        if self._is_planted(result):
+            return _of_planted(result)
         if self.known is None or result.status is not Status.FAIL:
             return result.status
         return self.known.results.get(result.name, result.status)
@@ -253,10 +311,19 @@ class GateSummary(Record, frozen=True, kw_only=True):
         )
 
 
+def _of_planted(result: ScenarioResult) -> Status | None:
+    """The status of a planted episode: PASS if it is FAIL, as it must be."""
+    if result.status is None:
+        return None
+    return Status.PASS if result.status is Status.FAIL else Status.INCONCLUSIVE
+
+
 class GateDocument(GateSummary, frozen=True, kw_only=True):
     """The whole document: the summary, and what follows from it."""
 
-    verdict: Annotated[Status, meaning("the worst result; a scenario without a verdict proved nothing")]
+    verdict: Annotated[
+        Status, meaning("the worst result, or that of `night`; a scenario without a verdict proved nothing")
+    ]
     word: Annotated[
         str, meaning("the word of the gate, which decides the exit code: `verdict` without what `known` covers")
     ]

@@ -45,6 +45,7 @@ from reports.review.trace import TRACE
 from reports.summary import (
     FLAKY,
     availability_lines,
+    counted,
     headline_lines,
     promised_lines,
     release_name,
@@ -121,6 +122,7 @@ def page_of(
     status = status_of(summary, loaded.without)
     if not word.startswith(status.value):  # such as "PASS of 0 of 1 bundles; 1 could not be judged"
         word = f"{status.value}: {word}"
+    of_figures = counted(summary, verdicts)
     condemning = incidents(verdicts, condemning=True)
     permitted = incidents(verdicts, condemning=False)
     drawn = ("echarts.min.js", "common.js", "zoom.js", "timeline.js", *(["trend.js"] if past else []))
@@ -133,8 +135,8 @@ def page_of(
         contracts=contracts,
         facts=[*facts_of(loaded), *([("compared with", f"{against.a.release}. {against.word}")] if against else [])],
         jars=link(loaded.evidence / RELEASE_JARS, folder) if (loaded.evidence / RELEASE_JARS).is_file() else "",
-        score=[*_texts(score_lines(verdicts.values())), *promised_lines(verdicts.values())],
-        availability=_texts(availability_lines(verdicts)),
+        score=[*_texts(score_lines(of_figures.values())), *promised_lines(of_figures.values())],
+        availability=_texts(availability_lines(of_figures)),
         worst=_worst(condemning, doubts(verdicts), charts, loaded),
         replay_with=replay_with(summary),
         replay_lacks=replay_lacks(summary),

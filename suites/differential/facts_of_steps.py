@@ -32,8 +32,8 @@ FACTS: Final[Mapping[str, Declares]] = {
     "create_partitions": (Declared(K.PARTITIONS_ADDED),),
     "cut": (Declared(K.LINKS_CUT),),
     "cut_followers": (Declared(K.LINKS_CUT),),
-    "damage": (_KILLED, Declared(K.DISK_DAMAGED), Declared(K.COPIES_REBUILT)),
-    "damage_metadata": (_KILLED, Declared(K.METADATA_DAMAGED), Declared(K.COPIES_REBUILT)),
+    "damage": (_KILLED, Declared(K.DISK_DAMAGED), Declared(K.COPIES_REBUILT), _CRASHED),
+    "damage_metadata": (_KILLED, Declared(K.METADATA_DAMAGED), Declared(K.COPIES_REBUILT), _CRASHED),
     "damage_object": (Declared(K.TIER_OBJECTS_CHANGED),),
     "delete_group": (Declared(K.GROUP_DELETED),),
     "delete_objects": (Declared(K.TIER_OBJECTS_CHANGED),),
@@ -122,13 +122,17 @@ Args = Mapping[str, Any]
 
 def _damage(args: Args) -> Declares:
     how = Declared(K.STOPPED, how=Stop(args.get("how", "killed")))
-    return (how, *FACTS["damage"][1:])
+    checkpoints = ("leader_epoch_checkpoint", "start_offset_checkpoint")
+    ends = (_CRASHED,) if args.get("by") and args.get("what") in checkpoints else ()
+    return (how, *FACTS["damage"][1:3], *ends)
 
 
 def _damage_metadata(args: Args) -> Declares:
     how = Declared(K.STOPPED, how=Stop(args.get("how", "killed")))
-    rebuilt = FACTS["damage_metadata"][2:] if args.get("what") == "partition_metadata" else ()
-    return (how, FACTS["damage_metadata"][1], *rebuilt)
+    rebuilt = FACTS["damage_metadata"][2:3] if args.get("what") == "partition_metadata" else ()
+    refused = ("meta_properties", "meta_properties_cut", "node_id", "snapshot")
+    ends = (_CRASHED,) if args.get("what") in refused else ()
+    return (how, FACTS["damage_metadata"][1], *rebuilt, *ends)
 
 
 def _quorum_lost(args: Args) -> Declares:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from harness.faults.disks.damage_metadata import DamageMetadata, What
 from harness.model.finding import Kind
 from suites.planted.copies import Copy
 from suites.planted.expected import Expected, doubtful, fails, passes
@@ -64,10 +65,39 @@ def near_crashed_by_a_fault_that_ends_it(copy: Copy) -> Expected:
 
 
 @plant
+def near_crashed_on_metadata_that_was_cut(copy: Copy) -> Expected:
+    """The step starts the node once on a meta.properties that was cut, so that it ends by itself."""
+    node, from_ns, to_ns = _fault_of(copy, "kill")
+    _damages_metadata(copy, "meta_properties_cut")
+    with copy.document("run") as run:
+        run["exits"] = [exited((from_ns + to_ns) // 2, node)]
+    return passes()
+
+
+@plant
+def crashed_on_metadata_of_another_cluster(copy: Copy) -> Expected:
+    """With the id of another cluster it runs, and no controller accepts it: that it ends is a defect."""
+    node, from_ns, to_ns = _fault_of(copy, "kill")
+    _damages_metadata(copy, "cluster_id")
+    with copy.document("run") as run:
+        run["exits"] = [exited((from_ns + to_ns) // 2, node)]
+    return fails(_CRASHED, by_documents=True)
+
+
+@plant
 def near_crashed_killed_from_outside(copy: Copy) -> Expected:
     with copy.document("run") as run:
         run["exits"] = [exited(run["ended_ns"]) | {"code": None, "signal": 9}]
     return doubtful("node_killed")
+
+
+def _damages_metadata(copy: Copy, what: What) -> None:
+    """The fault that killed a node now damages its metadata, too, with the facts that this declares."""
+    with copy.document("steps") as steps:
+        step = next(step for step in steps if step["do"] == "kill")
+        known = next(fact for fact in step["facts"] if fact["kind"] == "stopped")
+        declared = DamageMetadata(node="broker(1)", what=what).declared()
+        step["facts"] = [known | {"kind": one.kind, "how": one.how, "what": one.what or None} for one in declared]
 
 
 def _ends_by_itself(copy: Copy, node: int) -> None:

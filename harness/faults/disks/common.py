@@ -164,6 +164,8 @@ def rejects_disk(context: StepContext, node: int, since: LogSince, said: Sequenc
     """Starts a node on a disk that it cannot use; True when it logs `said` in one line in time, and ends, or with
     `ends` = False runs on."""
     context.cluster.start(node)
+    if ends:
+        context.cluster.let_end(node)
     try:
         wait_for(
             lambda: (context.cluster.running(node), since.says(*said)),

@@ -134,6 +134,7 @@ class Damage(Fault):
         Declared(FactKind.STOPPED),
         Declared(FactKind.DISK_DAMAGED),
         Declared(FactKind.COPIES_REBUILT),
+        Declared(FactKind.STOPPED, how=Stop.CRASHED),
     )
     summary: ClassVar[str] = "Stops a broker and damages its disk (`what`); healing starts it, so that it must recover."
     proof: ClassVar[str] = (
@@ -183,10 +184,13 @@ class Damage(Fault):
         return self.by is not None and self.what in CHECKPOINTS
 
     def declared(self) -> Declares:
+        # With a checkpoint that it cannot read, it is started once and must end by itself.
+        ends = (Declared(FactKind.STOPPED, how=Stop.CRASHED),) if self._refused else ()
         return (
             Declared(FactKind.STOPPED, how=Stop(self.how)),
             Declared(FactKind.DISK_DAMAGED, what=self.what),
             Declared(FactKind.COPIES_REBUILT),
+            *ends,
         )
 
     def validate(self, plan: StepValidation) -> None:

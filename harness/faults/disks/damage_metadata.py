@@ -51,7 +51,8 @@ What = Literal[
 # The texts that the node logs then: in one line, in this order.
 SAYS: Final[Mapping[str, tuple[str, ...]]] = {
     "meta_properties": ("No readable meta.properties files found",),
-    "meta_properties_cut": ("Error: node ID not found in",),
+    # Either the id of the directory was cut, or all that follows it: two errors, in the trace of one function.
+    "meta_properties_cut": ("MetaPropertiesEnsemble.verify(",),
     "node_id": ("Stored node id",),
     "cluster_id": ("INCONSISTENT_CLUSTER_ID",),
     "log_flip": (f"[LogLoader partition={METADATA_LOG}", "Corruption found in segment"),
@@ -62,6 +63,8 @@ SAYS: Final[Mapping[str, tuple[str, ...]]] = {
 # After these it does not return by itself, and healing restores the file.
 OF_THE_NODE: Final = frozenset({"meta_properties", "meta_properties_cut", "node_id", "cluster_id"})
 REFUSED: Final = OF_THE_NODE | {"snapshot"}
+# After these it ends by itself when it is started.
+ENDS: Final = REFUSED - {"cluster_id"}
 TAIL_BYTES: Final = 200
 RECOVERED_DEADLINE_S: Final = 60.0
 
@@ -85,13 +88,14 @@ class DamageMetadata(Fault):
     # Damage that a broker notices after either kind of stop.
     drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {
         "node": ("broker(1)", "broker(2)", "broker(3)"),
-        "what": ("meta_properties", "cluster_id", "partition_metadata"),
+        "what": ("meta_properties", "meta_properties_cut", "cluster_id", "partition_metadata"),
     }
     proven_late: ClassVar[bool] = True
     facts: ClassVar[Declares] = (
         Declared(FactKind.STOPPED),
         Declared(FactKind.METADATA_DAMAGED),
         Declared(FactKind.COPIES_REBUILT),
+        Declared(FactKind.STOPPED, how=Stop.CRASHED),
     )
     summary: ClassVar[str] = (
         "Stops a node and damages metadata on its disk (`what`); healing repairs what an operator must, and starts it."
@@ -116,7 +120,9 @@ class DamageMetadata(Fault):
         damaged = Declared(FactKind.METADATA_DAMAGED, what=self.what)
         # A replica without its partition.metadata is set aside as stray, and the broker fetches another one.
         rebuilt = (Declared(FactKind.COPIES_REBUILT),) if self.what == "partition_metadata" else ()
-        return (stopped, damaged, *rebuilt)
+        # It is started on the damaged disk once, and must end by itself then.
+        ends = (Declared(FactKind.STOPPED, how=Stop.CRASHED),) if self.what in ENDS else ()
+        return (stopped, damaged, *rebuilt, *ends)
 
     def validate(self, plan: StepValidation) -> None:
         found = plan.reach(self.node)
@@ -208,7 +214,7 @@ class DamageMetadata(Fault):
 
     def _refused(self, context: StepContext, damaged: _Damaged) -> str:
         """The text that says how the node failed on the damaged disk; "" when it did not in time."""
-        ends = self.what != "cluster_id"
+        ends = self.what in ENDS
         if not rejects_disk(context, damaged.node, damaged.since, SAYS[self.what], ends=ends):
             return ""
         return "it did not start" if ends else "no controller accepted it"

@@ -19,12 +19,16 @@ _State = tuple[int, int, frozenset[int]]
 
 @dataclass(slots=True)
 class StateWatch:
-    """The state of each partition while it stays the same; None = it changed, or no broker answered."""
+    """The state of each partition while it stays the same; None = it changed, or no broker answered.
+
+    seen: the last state of each, in words.
+    """
 
     context: StepContext
     places: Sequence[Place]
     states: dict[Place, _State | None] = field(default_factory=dict)
     looked_s: float = 0.0
+    seen: dict[Place, str] = field(default_factory=dict)
 
     def look(self) -> None:
         """Asks for the states, at most once a second."""
@@ -33,6 +37,7 @@ class StateWatch:
         seen = self.context.states(self.places)
         for place in self.places:
             one = seen.get(place)
+            self.seen[place] = "no broker answers" if one is None else f"leader {one.leader}, ISR {sorted(one.isr)}"
             state = None if one is None else (one.leader, one.leader_epoch, frozenset(one.isr))
             self.states[place] = state if self.states.get(place, state) == state else None
         self.looked_s = time.monotonic()

@@ -268,9 +268,10 @@ class WaitAcks(Action):
         since_ns, places = now_ns(), context.places(self.on)
         watched = StateWatch(context, places)
 
-        def probe() -> dict[str, int]:
+        def probe() -> dict[str, str]:
             watched.look()
-            return {f"{t}/{p}": count for (t, p), count in counts().items() if count < self.records}
+            short = {place: count for place, count in counts().items() if count < self.records}
+            return {f"{t}/{p}": f"{count} acks, {watched.seen[t, p]}" for (t, p), count in short.items()}
 
         def counts() -> dict[Place, int]:
             return {place: context.load.produced_acks(*place, since_ns) for place in places}

@@ -93,8 +93,10 @@ CHECK: Final = Check(
         "crashed",
         "crashed_before_it_was_killed",
         "crashed_inside_another_fault",
+        "crashed_on_metadata_of_another_cluster",
         "crashed_though_unfinished",
         "near_crashed_by_a_fault_that_ends_it",
+        "near_crashed_on_metadata_that_was_cut",
         "near_crashed_killed_from_outside",
     ),
 )

@@ -18,7 +18,7 @@ import pytest
 from harness.chaos import profile
 from harness.chaos.arguments import undrawable
 from harness.chaos.bearing import AWAY, COPY_LOST, taken_by
-from harness.chaos.plan import Plan, plan_of, usable
+from harness.chaos.plan import Plan, is_planted, plan_of, usable
 from harness.faults.steps.registry import KINDS, build_step, check_steps, is_disturbance
 from harness.faults.steps.step import Action, Fault, Kind
 from harness.faults.steps.step_validation import StepValidation
@@ -173,3 +173,42 @@ def test_facts_that_take_nodes_away_are_those_of_disturbances() -> None:
     for kind in KINDS:
         if not is_disturbance(kind):
             assert not {fact.kind for fact in kind.facts} & AWAY, kind.do
+
+
+def test_a_planted_episode_deletes_records_that_no_fact_explains_and_permits_no_loss() -> None:
+    chosen = profile.load("default")
+    for episode in range(1, 41):
+        plan = plan_of(SEED, chosen, episode, planted=True)
+        assert is_planted(plan.scenario)
+        assert not is_planted(plan_of(SEED, chosen, episode).scenario)
+        *_, last = plan.scenario.steps
+        assert (last.do, plan.permitted) == ("plant_loss", ())
+        assert build_step(last).declared() == ()
+        assert plan.scenario.title.startswith("A planted loss must be found.")
+
+
+def test_no_plan_plants_a_loss_by_chance(plans: tuple[Plan, ...]) -> None:
+    assert not any(is_planted(plan.scenario) for plan in plans)
+
+
+def test_a_majority_must_serve_while_processes_of_a_minority_stay_down(plans: tuple[Plan, ...]) -> None:
+    for plan in plans:
+        shape, earlier, active = plan.scenario.shape, dict[str, Kind](), dict[str, tuple[int, Kind]]()
+        for step in plan.scenario.steps:
+            kind, around = build_step(step), StepValidation(plan.scenario, earlier)
+            if step.do == "heal":
+                del active[str(step.args["fault"])]
+            elif isinstance(kind, Fault):
+                active[step.name] = (taken_by(kind, around).brokers, kind)
+            elif step.name.endswith("_majority"):
+                ((away, broken),) = active.values()
+                assert away <= (shape.brokers - 1) // 2
+                assert {fact.kind for fact in broken.declared()} <= {FactKind.STOPPED, FactKind.FROZEN}
+                for topic in around.topics_of(tuple(step.args["on"])):  # type: ignore[arg-type]
+                    assert topic.replicas - away >= int(topic.config.get("min.insync.replicas", "2"))
+            earlier[step.name] = kind
+
+
+def test_some_episodes_of_the_default_profile_end_with_a_broken_minority() -> None:
+    waits = [step for plan in made("default") for step in plan.scenario.steps if step.name.endswith("_majority")]
+    assert len(waits) >= len(made("default")) // 20

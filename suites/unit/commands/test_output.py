@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from harness.commands import cli, notify, open_report
@@ -91,7 +92,7 @@ def test_json_is_one_document_and_everything_else_is_on_standard_error(
         *(["doctor"], ["contract"], ["report", "OUT"], ["open", "OUT"]),
     ],
 )
-def test_every_command_that_answers_has_json(
+def test_json_is_the_whole_answer_of_a_command(
     out: Path, capsys: pytest.CaptureFixture[str], arguments: list[str]
 ) -> None:
     assert cli.invoke(["gate", "--quiet"]) is Exit.FAIL
@@ -103,6 +104,26 @@ def test_every_command_that_answers_has_json(
         assert document == {"page": str(out / "report" / "index.html"), "opened": False}
     if arguments == ["list", "doubts"]:
         assert {"doubt", "origin", "what it means"} == document[0].keys()
+
+
+def leaves(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """All commands that can be called, with their words; a group that does something by itself is one, too."""
+    if not isinstance(command, click.Group) or command.invoke_without_command:
+        yield words, command
+    for name, one in command.commands.items() if isinstance(command, click.Group) else ():
+        yield from leaves(one, (*words, name))
+
+
+def test_every_command_has_json() -> None:
+    found = dict(leaves(cli.commands))
+    assert {("gate",), ("audit",), ("audit", "status"), ("chaos",)} <= found.keys()
+    without = [words for words, one in found.items() if not any("--json" in param.opts for param in one.params)]
+    assert without == []
+
+
+def test_the_walk_finds_a_command_without_json() -> None:
+    group = click.Group("top", commands={"inner": click.Group("inner", commands={"mute": click.Command("mute")})})
+    assert [words for words, _ in leaves(group)] == [("inner", "mute")]
 
 
 def test_a_vote_writes_no_page(out: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from harness.commands.replay import Played, exit_of, failed_again, lines_of
-from harness.commands.shrink import Rate, ShrinkResult
+from harness.commands.replay import Played, document_of, exit_of, failed_again, lines_of
+from harness.commands.shrink import Rate, ShrinkResult, rates_text
 from harness.model.exits import Exit
 from harness.model.verdict import Status
 
@@ -63,3 +64,15 @@ def test_without_the_finding_there_is_no_smallest_scenario() -> None:
     )
     assert result.exit is Exit.INCONCLUSIVE
     assert "did not appear again: 0 of 4 replays" in result.lines[0]
+    assert (result.document["smallest"], result.document["before"]) == (None, {"failed": 0, "played": 4})
+
+
+def test_a_replay_is_a_document() -> None:
+    document = json.loads(json.dumps(document_of([played(Status.FAIL, "lost"), played(None)], LOST)))
+    assert (document["failed_again"], document["times"], document["wanted"]) == (1, 2, ["lost"])
+    assert [one["verdict"] for one in document["replays"]] == ["FAIL", None]
+
+
+def test_a_report_says_that_the_rate_of_the_smallest_scenario_was_not_measured() -> None:
+    assert rates_text(Rate(1, 1), Rate(0, 0)).startswith("There was no time left to measure")
+    assert rates_text(Rate(1, 1), Rate(1, 2)).startswith("The scenario below fails in 1 of 2 replays")

@@ -43,6 +43,10 @@ class Scripted:
     down: set[int] = field(default_factory=set)
     committed: int = 50
     starts: int = 0
+    may_end: list[int] = field(default_factory=list)
+
+    def let_end(self, node: int) -> None:
+        self.may_end.append(node)
 
     def server_log(self, node: int) -> Path:
         return self.data.parent / "server.log"

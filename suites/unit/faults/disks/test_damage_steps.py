@@ -53,6 +53,8 @@ class Scripted:
     def log_directories(self, node: int) -> tuple[Path, ...]:
         return (self.data,)
 
+    def let_end(self, node: int) -> None: ...
+
     def kill(self, *nodes: int) -> None:
         self.down |= set(nodes)
         self.stops.append("killed")

@@ -74,6 +74,28 @@ def test_how_a_disk_fault_stops_its_broker_depends_on_its_argument(how: str, exp
     assert damaged == [(FactKind.STOPPED, expected), (FactKind.METADATA_DAMAGED, None)]
 
 
+@pytest.mark.parametrize(
+    ("what", "ends"),
+    [
+        ("meta_properties", True),
+        ("meta_properties_cut", True),
+        ("node_id", True),
+        ("snapshot", True),
+        ("cluster_id", False),
+        ("log_flip", False),
+    ],
+)
+def test_a_node_ends_by_itself_on_metadata_that_keeps_it_from_starting(what: str, ends: bool) -> None:
+    found = hows("damage_metadata", node="broker(1)", what=what)
+    assert ((FactKind.STOPPED, Stop.CRASHED) in found) == ends
+
+
+@pytest.mark.parametrize(("by", "ends"), [("cut", True), (None, False)])
+def test_a_broker_ends_by_itself_on_a_checkpoint_that_it_cannot_read(by: str | None, ends: bool) -> None:
+    damaged = {"what": "start_offset_checkpoint", "of": "t/0", "by": by} if by else {"what": "wiped"}
+    assert ((FactKind.STOPPED, Stop.CRASHED) in hows("damage", node="broker(1)", **damaged)) == ends
+
+
 def test_a_replica_that_is_set_aside_as_stray_is_fetched_again() -> None:
     kinds = [fact.kind for fact in facts("damage_metadata", node="broker(1)", what="partition_metadata", of="t/0")]
     assert FactKind.COPIES_REBUILT in kinds

@@ -1,0 +1,44 @@
+"""A night as a gate whose scenarios are its episodes: gate.json and the pages then judge it by the rule of a night."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from harness.chaos.night import Episode, Night
+from harness.chaos.plan import name_of
+from harness.evidence.gate import GateSummary, NightRule, ScenarioResult, Try, decided, try_of
+from harness.evidence.verdicts import VERDICT, read_verdict
+from harness.model.documents.manifest import NamedRelease
+from harness.model.doubt_names import DoubtOrigin
+
+# A night is PASS when so many of 100 episodes proved something.
+PROVED_PERCENT: Final = 90
+RECORDS: Final = 1_000  # of an episode, at least
+
+
+def summary_of(night: Night, release: NamedRelease) -> GateSummary:
+    """The summary of a night. An episode that this release or machine cannot play does not apply to it."""
+    episodes = night.episodes
+    return GateSummary(
+        required=tuple(name_of(one.episode) for one in episodes),
+        results=tuple(_result(night, one) for one in episodes if not one.not_played),
+        release=release,
+        seed=night.header.seed,
+        records=RECORDS,
+        not_applicable={name_of(one.episode): one.error or "it cannot be played" for one in episodes if one.not_played},
+        backends=(night.header.backend,),
+        took_s=night.elapsed_s,
+        night=NightRule(
+            proved_percent=PROVED_PERCENT, planted=tuple(name_of(one.episode) for one in episodes if one.planted)
+        ),
+    )
+
+
+def _result(night: Night, one: Episode) -> ScenarioResult:
+    name = name_of(one.episode)
+    if one.status is None:
+        return ScenarioResult(name=name, error=one.error)
+    if (night.out / name / VERDICT).is_file():
+        return decided(name, [try_of(name, read_verdict(night.out / name))])
+    origins = (DoubtOrigin.RELEASE,) if one.of_release else ()
+    return decided(name, [Try(bundle=name, status=one.status, origins=origins)])
