@@ -13,7 +13,7 @@ from msgspec import structs
 
 from harness.commands.tracebacks import first_line, save_traceback
 from harness.evidence import Bundle
-from harness.evidence.documents import is_there, plain
+from harness.evidence.documents import is_there, plain, read_json
 from harness.evidence.gate import (
     GATE,
     GateSummary,
@@ -131,12 +131,17 @@ def damaged(evidence: Path) -> dict[str, str]:
         _undamaged(evidence)
         return {}
     paths = sorted(path for path in evidence.iterdir() if is_bundle(path)) if evidence.is_dir() else []
+    if (evidence / GATE).is_file():
+        _check_planted(evidence, read_gate(evidence))
     thinned = _thinned(evidence)
     _, refused = _opened([path for path in paths if path.name not in thinned], _undamaged)
     for path in paths:
         if path.name in thinned:
             try:
-                read_verdict(path)
+                if read_verdict(path).status is not Status.PASS:
+                    raise BadEvidence(
+                        f"{path} is PASS in {GATE} and not in its {VERDICT}; take it from its source again"
+                    )
                 check_digests(path, read_manifest(path), thinned=True)
             except BadEvidence as why:
                 refused[path] = str(why)
@@ -270,13 +275,36 @@ def use_fitting_java() -> None:
     os.environ["JAVA_HOME"] = str(spark_java_home(default_cache()))
 
 
+def _check_planted(out: Path, summary: GateSummary) -> None:
+    """BadEvidence if gate.json calls an episode planted, so that its FAIL does not count, and its plan is another."""
+    if summary.night is None or not summary.night.planted:
+        return
+    for result in summary.results:
+        if result.name in summary.night.planted and not all(_plants(out / name) for name in result.bundles):
+            raise BadEvidence(
+                f"{out / GATE} says that the harness planted a loss in {result.name}, and its scenario has no such "
+                "step; take the folder from its source again"
+            )
+
+
+def _plants(bundle: Path) -> bool:
+    """Whether a step of the scenario plants a loss."""
+    from harness.faults.operations.plant_loss import PlantLoss  # the steps are many, and only a night has this one
+
+    document = read_json(bundle / "scenario.json")
+    steps = document.get("steps") if isinstance(document, dict) else None
+    return any(isinstance(step, dict) and step.get("do") == PlantLoss.do for step in steps or ())
+
+
 def _summary(evidence: Path, each: BatchVerdicts, known: KnownFile | None) -> GateSummary:
     """The summary of what was judged. gate.json keeps the earlier result of a bundle that cannot be read any more."""
     judged = {path.name: verdict for path, verdict in each.verdicts.items()}
     without = each.without_verdict
     if not (evidence / GATE).is_file():
         return with_known(summary_of(judged), evidence, known, without)
-    whole = with_known(rejudged(read_gate(evidence), judged), evidence, known, without)
+    again = rejudged(read_gate(evidence), judged)
+    _check_planted(evidence, again)
+    whole = with_known(again, evidence, known, without)
     write_gate(evidence, whole)
     # An earlier FAIL stands. An earlier PASS proves nothing any more.
     kept = [r for r in whole.results if r.bundle not in without or r.status is Status.FAIL]

@@ -8,6 +8,7 @@ from py4j.java_gateway import JavaObject  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from harness.verify.engine.jvm import jvm_of
 from harness.verify.engine.tables import BUNDLE
 
 # Most results have few rows or none, because they are what differs.
@@ -30,7 +31,7 @@ def kept(rows: DataFrame) -> DataFrame:
     first = computed._jdf.limit(_FEW + 1).queryExecution().executedPlan().executeCollect()
     if len(first) > _FEW:
         return computed
-    data = rows.sparkSession._jvm.scala.collection.immutable.ArraySeq.unsafeWrapArray(first)
+    data = jvm_of(rows.sparkSession).scala.collection.immutable.ArraySeq.unsafeWrapArray(first)
     return _constants(rows, execution.analyzed().output(), data)
 
 
@@ -59,6 +60,6 @@ def _is_constant(plan: JavaObject) -> bool:
 def _constants(form: DataFrame, columns: JavaObject, rows: JavaObject) -> DataFrame:
     """Rows in Spark's own form as constants with these columns."""
     spark = form.sparkSession
-    of_sql = spark._jvm.org.apache.spark.sql
-    relation = of_sql.catalyst.plans.logical.LocalRelation(columns, rows, False, spark._jvm.scala.Option.empty())
+    of_sql = jvm_of(spark).org.apache.spark.sql
+    relation = of_sql.catalyst.plans.logical.LocalRelation(columns, rows, False, jvm_of(spark).scala.Option.empty())
     return DataFrame(of_sql.classic.Dataset.ofRows(spark._jsparkSession, relation.newInstance()), spark)

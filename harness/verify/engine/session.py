@@ -24,6 +24,7 @@ from pyspark.sql import SparkSession
 
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scratch import scratch
+from harness.verify.engine.jvm import jvm_of
 
 MASTER: Final = "local[2, 4]"  # two threads; up to four tries for each task, as on a cluster (the local default is one)
 _PR_SET_PDEATHSIG: Final = 1
@@ -125,7 +126,7 @@ def compile_once(spark: SparkSession) -> None:
     each stage to see whether that is possible. On a local master tasks run in the same process, with a class loader of
     their own, so that all code was compiled twice. Theirs finds whatever the driver's finds.
     """
-    of_java = spark._jvm.java.lang
+    of_java = jvm_of(spark).java.lang
     # Not by its method: Java cannot list the methods of this class without a library that Spark does not bring.
     serializer = of_java.Class.forName("org.apache.spark.SparkEnv").getDeclaredField("serializer")
     serializer.setAccessible(True)

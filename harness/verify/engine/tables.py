@@ -15,6 +15,7 @@ from harness.model.errors import BadEvidence
 from harness.model.schemas import INT64_LIMIT, TABLES
 from harness.verify.engine.case import COMMITTED
 from harness.verify.engine.joined import join, worth_joining
+from harness.verify.engine.jvm import jvm_of
 
 BUNDLE: Final = "bundle"
 PLACE: Final = [BUNDLE, "topic", "topic_id", "partition"]
@@ -78,7 +79,7 @@ def frame(spark: SparkSession, columns: Mapping[str, str], rows: Iterable[Sequen
 def _without_rows(spark: SparkSession, schema: T.StructType) -> DataFrame:
     """A frame that everyone can see to be empty, without a query."""
     session = spark._jsparkSession
-    rows = session.createDataFrame(spark._jvm.java.util.ArrayList(), session.parseDataType(schema.json()))
+    rows = session.createDataFrame(jvm_of(spark).java.util.ArrayList(), session.parseDataType(schema.json()))
     return DataFrame(rows, spark)
 
 

@@ -351,7 +351,7 @@ def test_options_reach_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert (seen[2].only, seen[2].scenarios) == ((), (own,))
     cli.invoke(["run", "--tag", "groups", "--tag", "acks"])
     assert (seen[3].tags, seen[3].only, seen[3].leave_out) == (("groups", "acks"), (), False)
-    assert (seen[2].kafka, seen[2].limits) == ("image:apache/kafka:4.1.0", Limits(768 << 20, 0.5))
+    assert (seen[2].kafka, seen[2].limits) == ("image:apache/kafka:4.1.0", Limits(memory=768 << 20, cpus=0.5))
     assert seen[1].seed != seen[2].seed
 
 
