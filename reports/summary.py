@@ -106,7 +106,7 @@ def headline_lines(summary: GateSummary, verdicts: Mapping[str, Verdict], withou
 
 
 def _of_night(summary: GateSummary) -> list[Line]:
-    """What decides on a night, with its figures; no line for a gate."""
+    """The figures that decide on a night; no line for a gate."""
     if summary.night is None:
         return []
     proved, of = summary.proved
@@ -257,7 +257,7 @@ def replay_command(summary: GateSummary, verdict: Verdict, other: str = "") -> s
 
 
 def replay_with(summary: GateSummary) -> str:
-    """What the command of `replay_command` repeats."""
+    """The part of a run that the command of `replay_command` repeats."""
     return "with the same release and seed" if replay_lacks(summary) else "with the same release, seed and --records"
 
 

@@ -130,7 +130,7 @@ def is_planted(scenario: Scenario) -> bool:
 
 
 def _planted_on(scenario: Scenario) -> str:
-    """A partition whose records nothing but the harness deletes."""
+    """A partition with records that nothing but the harness deletes."""
     kept = [topic for topic in scenario.topics if "compact" not in topic.config.get("cleanup.policy", "")]
     return f"{(kept or scenario.topics)[0].name}/0"
 

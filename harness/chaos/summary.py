@@ -1,4 +1,4 @@
-"""A night as a gate whose scenarios are its episodes: gate.json and the pages then judge it by the rule of a night."""
+"""A night as a gate, with its episodes as scenarios: gate.json and the pages then judge it by the rule of a night."""
 
 from __future__ import annotations
 

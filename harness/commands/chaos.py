@@ -52,7 +52,7 @@ PLANTED_EVERY: Final = 100
 class ChaosOptions:
     """hours, episodes: where the night ends; one of them is given. gate: of the release and the backend.
 
-    planted_every: the harness plants a loss in each episode whose number is a multiple of it.
+    planted_every: the harness plants a loss in each episode with a number that is a multiple of it.
     """
 
     gate: GateOptions

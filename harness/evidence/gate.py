@@ -135,7 +135,7 @@ class KnownApplied(Record, frozen=True, kw_only=True):
 
 
 class NightRule(Record, frozen=True, kw_only=True):
-    """What decides on a night of generated episodes, in place of the worst result."""
+    """The rule that decides on a night of generated episodes, in place of the worst result."""
 
     if_said: ClassVar[Collection[str]] = ("planted",)
     proved_percent: Annotated[

@@ -20,7 +20,7 @@ _UNITS: Final = {"": 1, "k": 1 << 10, "m": MIB, "g": 1 << 30, "t": 1 << 40}
 
 
 class Limits(Record, frozen=True, kw_only=True):
-    """What one node may use."""
+    """The limits of one node."""
 
     memory: Annotated[int | None, meaning("bytes, page cache of its own files included; null = no limit")] = None
     cpus: Annotated[float | None, meaning("CPU time in cores; null = no limit")] = None

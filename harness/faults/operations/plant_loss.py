@@ -19,7 +19,7 @@ class PlantLoss(Action):
     facts: ClassVar[Declares] = NOTHING
     by_hand: ClassVar[str] = "only planted episodes have it, and those are FAIL on purpose"
     summary: ClassVar[str] = (
-        "Deletes the older half of a partition's records and tells the verifier nothing, so that the run must be FAIL."
+        "Deletes the older half of a partition's records and hides it from the verifier, so that the run must be FAIL."
     )
     on: PartitionExpr
 

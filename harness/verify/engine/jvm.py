@@ -1,4 +1,4 @@
-"""What Spark has in Java alone."""
+"""The parts of Spark that exist only in Java."""
 
 from __future__ import annotations
 

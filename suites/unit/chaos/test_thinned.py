@@ -24,7 +24,7 @@ HEADER = Header(seed=7, profile="default", profile_sha256="0", release="4.4.0", 
 
 
 def night_with(out: Path, *statuses: Status) -> Night:
-    """A night whose episodes have the evidence of FORMAT.md, and no more of it than `thin` leaves."""
+    """A night of episodes with the evidence of FORMAT.md, and no more of it than `thin` leaves."""
     night = Night.open(out, HEADER)
     for number, status in enumerate(statuses, 1):
         folder = out / name_of(number)
