@@ -57,30 +57,24 @@ def crashed_though_unfinished(copy: Copy) -> Expected:
 
 @plant
 def near_crashed_by_a_fault_that_ends_it(copy: Copy) -> Expected:
-    node, from_ns, to_ns = _fault_of(copy, "kill")
+    node = _exits_while_killed(copy)
     _ends_by_itself(copy, node)
-    with copy.document("run") as run:
-        run["exits"] = [exited((from_ns + to_ns) // 2, node)]
     return passes()
 
 
 @plant
 def near_crashed_on_metadata_that_was_cut(copy: Copy) -> Expected:
     """The step starts the node once on a meta.properties that was cut, so that it ends by itself."""
-    node, from_ns, to_ns = _fault_of(copy, "kill")
+    _exits_while_killed(copy)
     _damages_metadata(copy, "meta_properties_cut")
-    with copy.document("run") as run:
-        run["exits"] = [exited((from_ns + to_ns) // 2, node)]
     return passes()
 
 
 @plant
 def crashed_on_metadata_of_another_cluster(copy: Copy) -> Expected:
     """With the id of another cluster it runs, and no controller accepts it: that it ends is a defect."""
-    node, from_ns, to_ns = _fault_of(copy, "kill")
+    _exits_while_killed(copy)
     _damages_metadata(copy, "cluster_id")
-    with copy.document("run") as run:
-        run["exits"] = [exited((from_ns + to_ns) // 2, node)]
     return fails(_CRASHED, by_documents=True)
 
 
@@ -89,6 +83,14 @@ def near_crashed_killed_from_outside(copy: Copy) -> Expected:
     with copy.document("run") as run:
         run["exits"] = [exited(run["ended_ns"]) | {"code": None, "signal": 9}]
     return doubtful("node_killed")
+
+
+def _exits_while_killed(copy: Copy) -> int:
+    """The node that a fault killed ends by itself in the middle of that fault. Returns the node."""
+    node, from_ns, to_ns = _fault_of(copy, "kill")
+    with copy.document("run") as run:
+        run["exits"] = [exited((from_ns + to_ns) // 2, node)]
+    return node
 
 
 def _damages_metadata(copy: Copy, what: What) -> None:
