@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from harness.evidence.gate import GateSummary, ScenarioResult, Try
+from harness.evidence.gate import PROVED_PERCENT, GateSummary, ScenarioResult, Try
 from harness.model.bound import loss_bound
 from harness.model.documents.manifest import NamedRelease
 from harness.model.documents.verdict_facts import LongestStall, ReadBack, ReadFromTier
@@ -113,7 +113,7 @@ def _of_night(summary: GateSummary) -> list[Line]:
     lines: list[Line] = [
         (
             f"  proved something: {proved} of {of} episodes ({summary.proved_percent:.0f} %; a PASS needs "
-            f"{summary.night.proved_percent} %)",
+            f"{PROVED_PERCENT} %)",
             "",
         )
     ]

@@ -16,6 +16,7 @@ from harness.chaos.bearing import Bearing, Permitted
 from harness.chaos.draw import Draw
 from harness.chaos.profile import Profile
 from harness.chaos.workload import load_of, shape_of
+from harness.faults.operations.plant_loss import PlantLoss
 from harness.faults.steps.registry import all_kinds, build_step, check_step, check_steps, folder_of
 from harness.faults.steps.step import OF_CLIENTS, Action, Fault, Kind, is_disturbance
 from harness.faults.steps.step_validation import StepValidation
@@ -31,7 +32,7 @@ TRIES: Final = 6
 PAUSES_S: Final = (0.5, 1.0, 3.0)
 ACKS_AFTER: Final = 50
 _VARIATION: Final = "variation-"
-_PLANT: Final = "plant_loss"
+_EPISODE: Final = "episode_"
 # Facts of faults that leave a majority able to serve, if they take no more than a minority of the nodes. Of a broken
 # link that is not certain: a leader that reaches a controller and no follower still leads, and may not acknowledge.
 _LEFT_BROKEN: Final = frozenset({FactKind.STOPPED, FactKind.FROZEN})
@@ -104,7 +105,7 @@ def plan_of(seed: int, profile: Profile, episode: int, variation: int = 0, *, pl
     )
     words = "; ".join(" and ".join(each) for each in happenings)
     if planted:
-        outline.add(Step(do=_PLANT, name="planted", args={"on": _planted_on(scenario)}))
+        outline.add(Step(do=PlantLoss.do, name="planted", args={"on": _planted_on(scenario)}))
     permitted = tuple(outline.bearing.permitted)
     topics = ", ".join(dict.fromkeys(one.topic for one in permitted))
     whole = replace(
@@ -126,7 +127,7 @@ def variation_of(scenario: Scenario) -> int:
 
 def is_planted(scenario: Scenario) -> bool:
     """Whether the harness plants a loss in a generated scenario, which must be FAIL then."""
-    return any(step.do == _PLANT for step in scenario.steps)
+    return any(step.do == PlantLoss.do for step in scenario.steps)
 
 
 def _planted_on(scenario: Scenario) -> str:
@@ -137,7 +138,13 @@ def _planted_on(scenario: Scenario) -> str:
 
 def name_of(episode: int) -> str:
     """The name of an episode's scenario, and of the folder of its evidence."""
-    return f"episode_{episode:06d}"
+    return f"{_EPISODE}{episode:06d}"
+
+
+def is_episode(name: str) -> bool:
+    """Whether a scenario of this name is an episode."""
+    number = name.removeprefix(_EPISODE)
+    return number.isdecimal() and name == name_of(int(number))
 
 
 def _round(draw: Draw, number: int, outline: _Outline, profile: Profile, *, last: bool) -> tuple[str, ...]:

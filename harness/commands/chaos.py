@@ -45,7 +45,6 @@ from harness.run.progress import Progress
 # So many plans are made for an episode; the one with the most new pairs is played.
 VARIATIONS: Final = 4
 PAIRS_SHOWN: Final = 10
-PLANTED_EVERY: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +57,10 @@ class ChaosOptions:
     gate: GateOptions
     out: Path
     profile: Profile
+    planted_every: int
     hours: float | None = None
     episodes: int | None = None
     stop_on_first: bool = False
-    planted_every: int = PLANTED_EVERY
 
     def plants(self, episode: int) -> bool:
         """Whether the harness plants a loss in this episode."""

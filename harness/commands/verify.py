@@ -131,18 +131,12 @@ def damaged(evidence: Path) -> dict[str, str]:
         _undamaged(evidence)
         return {}
     paths = sorted(path for path in evidence.iterdir() if is_bundle(path)) if evidence.is_dir() else []
-    if (evidence / GATE).is_file():
-        _check_planted(evidence, read_gate(evidence))
     thinned = _thinned(evidence)
     _, refused = _opened([path for path in paths if path.name not in thinned], _undamaged)
     for path in paths:
         if path.name in thinned:
             try:
-                if read_verdict(path).status is not Status.PASS:
-                    raise BadEvidence(
-                        f"{path} is PASS in {GATE} and not in its {VERDICT}; take it from its source again"
-                    )
-                check_digests(path, read_manifest(path), thinned=True)
+                _check_thinned(path)
             except BadEvidence as why:
                 refused[path] = str(why)
     return {path.name: sentence for path, sentence in refused.items()}
@@ -153,7 +147,15 @@ def _thinned(out: Path) -> frozenset[str]:
     summary = read_gate(out) if (out / GATE).is_file() else None
     if summary is None or summary.night is None:
         return frozenset()
+    _check_night(out, summary)
     return frozenset(r.bundle for r in summary.results if r.bundle is not None and r.status is Status.PASS)
+
+
+def _check_thinned(path: Path) -> None:
+    """BadEvidence if the bundle is no PASS, or a file that is left of it is not the one that was sealed."""
+    if read_verdict(path).status is not Status.PASS:
+        raise BadEvidence(f"{path} is PASS in {GATE} and not in its {VERDICT}; take it from its source again")
+    check_digests(path, read_manifest(path), thinned=True)
 
 
 def _lost(out: Path) -> dict[Path, str]:
@@ -275,11 +277,19 @@ def use_fitting_java() -> None:
     os.environ["JAVA_HOME"] = str(spark_java_home(default_cache()))
 
 
-def _check_planted(out: Path, summary: GateSummary) -> None:
-    """BadEvidence if gate.json calls an episode planted, so that its FAIL does not count, and its plan is another."""
-    if summary.night is None or not summary.night.planted:
+def _check_night(out: Path, summary: GateSummary) -> None:
+    """BadEvidence if gate.json calls something a night that is none, or an episode planted whose plan is another: the
+    rule of a night would ignore what a gate lacks, and the FAIL of a planted episode."""
+    if summary.night is None:
         return
+    from harness.chaos.plan import is_episode  # reads every fault, and only a night needs it
+
     for result in summary.results:
+        if not is_episode(result.name):
+            raise BadEvidence(
+                f"{out / GATE} is that of a night, and its scenario {result.name} is no episode; take the folder from "
+                "its source again"
+            )
         if result.name in summary.night.planted and not all(_plants(out / name) for name in result.bundles):
             raise BadEvidence(
                 f"{out / GATE} says that the harness planted a loss in {result.name}, and its scenario has no such "
@@ -289,7 +299,7 @@ def _check_planted(out: Path, summary: GateSummary) -> None:
 
 def _plants(bundle: Path) -> bool:
     """Whether a step of the scenario plants a loss."""
-    from harness.faults.operations.plant_loss import PlantLoss  # the steps are many, and only a night has this one
+    from harness.faults.operations.plant_loss import PlantLoss
 
     document = read_json(bundle / "scenario.json")
     steps = document.get("steps") if isinstance(document, dict) else None
@@ -303,7 +313,7 @@ def _summary(evidence: Path, each: BatchVerdicts, known: KnownFile | None) -> Ga
     if not (evidence / GATE).is_file():
         return with_known(summary_of(judged), evidence, known, without)
     again = rejudged(read_gate(evidence), judged)
-    _check_planted(evidence, again)
+    _check_night(evidence, again)
     whole = with_known(again, evidence, known, without)
     write_gate(evidence, whole)
     # An earlier FAIL stands. An earlier PASS proves nothing any more.

@@ -134,17 +134,14 @@ class KnownApplied(Record, frozen=True, kw_only=True):
     ]
 
 
+# A night is PASS when so many of 100 episodes proved something.
+PROVED_PERCENT: Final = 90
+
+
 class NightRule(Record, frozen=True, kw_only=True):
     """The rule that decides on a night of generated episodes, in place of the worst result."""
 
     if_said: ClassVar[Collection[str]] = ("planted",)
-    proved_percent: Annotated[
-        int,
-        meaning(
-            "the night is PASS if no episode is FAIL, so many of 100 episodes with a result proved something (PASS or "
-            "FAIL), and no doubt of an episode has the origin `release`"
-        ),
-    ]
     planted: Annotated[
         tuple[str, ...],
         meaning("episodes in which the harness planted a loss: each must be FAIL, and they count nowhere else"),
@@ -190,7 +187,11 @@ class GateSummary(Record, frozen=True, kw_only=True):
     ] = None
     night: Annotated[
         NightRule | None,
-        meaning("the scenarios are episodes of a night, on which this rule decides; null = the worst result decides"),
+        meaning(
+            "the scenarios are episodes of a night, which is PASS if no episode is FAIL, 90 of 100 episodes with a "
+            "result proved something (PASS or FAIL), and no doubt of an episode has the origin `release`; null = the "
+            "worst result decides"
+        ),
     ] = None
 
     @property
@@ -251,7 +252,7 @@ class GateSummary(Record, frozen=True, kw_only=True):
         if self.night is not None:
             if Status.FAIL in results:
                 return Status.FAIL
-            enough = self.proved_percent >= self.night.proved_percent
+            enough = self.proved_percent >= PROVED_PERCENT
             return Status.PASS if enough and not (self.with_release_doubts or self.not_failed) else Status.INCONCLUSIVE
         without = [None for status in results if status is None] + [None for _ in self.lacking]
         return overall([*(status for status in results if status is not None), *(Status.INCONCLUSIVE for _ in without)])

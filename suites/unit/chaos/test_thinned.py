@@ -12,7 +12,7 @@ from harness.chaos.plan import name_of
 from harness.chaos.summary import summary_of
 from harness.commands.verify import damaged
 from harness.evidence.documents import write_json
-from harness.evidence.gate import NightRule, read_gate, write_gate
+from harness.evidence.gate import NightRule, ScenarioResult, read_gate, write_gate
 from harness.evidence.seal import seal_directory
 from harness.evidence.verdicts import write_verdict
 from harness.model.documents.manifest import NamedRelease
@@ -59,13 +59,22 @@ def test_a_pass_of_gate_json_must_be_one_of_the_episode_too(tmp_path: Path) -> N
 
 def test_only_an_episode_with_the_step_may_be_called_planted(tmp_path: Path) -> None:
     night = night_with(tmp_path / "out", Status.PASS, Status.FAIL)
-    forged = replace(read_gate(night.out), night=NightRule(proved_percent=50, planted=(name_of(2),)))
+    forged = replace(read_gate(night.out), night=NightRule(planted=(name_of(2),)))
     write_gate(night.out, forged)
     with pytest.raises(BadEvidence, match="says that the harness planted a loss in episode_000002, and its scenario"):
         damaged(night.out)
     document = {"name": name_of(2), "steps": [{"do": "plant_loss", "on": "t/0"}]}
     write_json(night.out / name_of(2) / "scenario.json", document)
     assert name_of(2) in damaged(night.out), "it is planted, and its evidence was changed"
+
+
+def test_a_gate_may_not_be_called_a_night(tmp_path: Path) -> None:
+    night = night_with(tmp_path / "out", Status.PASS)
+    summary = read_gate(night.out)
+    gate = replace(summary, results=(*summary.results, ScenarioResult(name="calm", error="not judged")))
+    write_gate(night.out, gate)
+    with pytest.raises(BadEvidence, match="is that of a night, and its scenario calm is no episode"):
+        damaged(night.out)
 
 
 def test_evidence_that_is_missing_of_another_episode_is_damage(tmp_path: Path) -> None:
