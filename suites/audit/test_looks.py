@@ -124,7 +124,7 @@ def test_a_look_is_what_was_written(cluster: JvmCluster, brokers: Brokers) -> No
 def test_a_broker_without_a_tier_reports_no_tier_offset(brokers: Brokers) -> None:
     look = of_plain(brokers, 1, tiered=True)
     print(look)
-    assert look.high_watermark == RECORDS
+    assert look.error is None
     assert look.tiered in (None, -1)
 
 
@@ -170,6 +170,8 @@ def test_commits_of_groups(cluster: JvmCluster, brokers: Brokers) -> None:
 
 
 def test_a_long_transaction_is_found_and_holds_back_the_stable_offset(cluster: JvmCluster, brokers: Brokers) -> None:
+    before = of_plain(brokers, 1).log_end
+    assert before is not None
     producer = Producer(client(cluster, **{"transactional.id": "hangs"}))
     producer.init_transactions(30)
     producer.begin_transaction()
@@ -183,7 +185,7 @@ def test_a_long_transaction_is_found_and_holds_back_the_stable_offset(cluster: J
     wait_for(lambda: open_for(500), until=lambda found: found == [("hangs", ((PLAIN, 0),))], deadline_s=20, what="it")
     assert open_for(3_600_000) == []
     look = of_plain(brokers, 1)
-    assert (look.stable, look.high_watermark, look.log_end) == (RECORDS, RECORDS + 1, RECORDS + 1)
+    assert (look.stable, look.high_watermark, look.log_end) == (before, before + 1, before + 1)
     producer.abort_transaction(30)
     wait_for(lambda: open_for(0), until=lambda found: found == [], deadline_s=20, what="no open transaction")
 
