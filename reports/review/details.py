@@ -40,6 +40,8 @@ from reports.whole_files import written_whole
 OPERATIONS_MAX: Final = 60_000_000  # of a run
 AT_ONCE_MAX: Final = 4_000_000  # in memory
 AT_ONCE: Final = 1_000_000
+# A part of a table spans the whole run, so that each read of a range of time reads nearly all row groups.
+READ_AT_ONCE: Final = 4_000_000
 FILE_ROWS: Final = 50_000  # operations of a file
 POSITIONS_MAX: Final = 200_000  # samples of offsets
 _LEVEL: Final = 4  # of compression: higher ones cost twice as much for 2 % less
@@ -69,6 +71,15 @@ class Details:
     positions: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A range of time, from one time on and before another one (None = without a limit), and how many rows it has."""
+
+    from_ns: int | None
+    to_ns: int | None
+    rows: int
+
+
 def write_details(
     bundle: Path,
     buckets: Buckets,
@@ -95,8 +106,7 @@ def write_details(
         return None
     starts_ns: list[int] = []
     counts: list[int] = []
-    for from_ns, to_ns in windows:
-        found = operations_of(bundle, from_ns, to_ns)
+    for found in _read(bundle, windows):
         levels.add(found)
         for first_ns, some in _files_of(found):
             files.write(f"{_OPERATIONS}-{len(counts)}", _document(some, buckets.start_ns))
@@ -121,33 +131,47 @@ def write_details(
     )
 
 
-def _windows(bundle: Path, slots: Buckets, rows: int) -> list[tuple[int | None, int | None]] | None:
+def _read(bundle: Path, windows: Sequence[_Window]) -> Iterator[Operations]:
+    """The operations of each range of time. Several ranges are read together."""
+    first = 0
+    while first < len(windows):
+        end, rows = first + 1, windows[first].rows
+        while end < len(windows) and rows + windows[end].rows <= READ_AT_ONCE:
+            end, rows = end + 1, rows + windows[end].rows
+        found = operations_of(bundle, windows[first].from_ns, windows[end - 1].to_ns)
+        for window in windows[first:end]:
+            yield found.between(window.from_ns, window.to_ns)
+        del found  # before the next ones are read
+        first = end
+
+
+def _windows(bundle: Path, slots: Buckets, rows: int) -> list[_Window] | None:
     """Ranges of time with about AT_ONCE operations each, which begin and end with a slot. None: one slot has more than
     fit into memory."""
     if rows <= AT_ONCE:
-        return [(None, None)]
+        return [_Window(None, None, rows)]
     counts = sum((slots.counted(times) for table in (SENDS, READS) for times in times_of(bundle, table)), start=0)
     assert isinstance(counts, np.ndarray)
     if counts.max() > AT_ONCE_MAX:
         return None
-    cuts: list[int] = []
-    total = 0
+    windows: list[_Window] = []
+    from_ns, total = None, 0
     for slot, count in enumerate(counts.tolist()):
         if total and total + count > AT_ONCE:
-            cuts.append(slots.start_ns + slot * slots.width_ns)
-            total = 0
+            to_ns = slots.start_ns + slot * slots.width_ns
+            windows.append(_Window(from_ns, to_ns, total))
+            from_ns, total = to_ns, 0
         total += count
-    return [*zip([None, *cuts], [*cuts, None], strict=True)]
+    return [*windows, _Window(from_ns, None, total)]
 
 
 def _files_of(found: Operations) -> Iterator[tuple[int, Operations]]:
-    """The operations of each file in the order of time, with the first time. Those of one time are in one file."""
-    ordered = found.by_time()
-    each = [of[at] for of, at in ((ordered.sends, SENDS.at), (ordered.reads, READS.at)) if of]
+    """The operations of each file, with the first time. Those of one time are in one file."""
+    each = [of[at] for of, at in ((found.sends, SENDS.at), (found.reads, READS.at)) if of]
     times = np.sort(np.concatenate(each)) if each else np.zeros(0, np.int64)
     firsts = np.unique(times[::FILE_ROWS]).tolist()
     for first, end in zip(firsts, [*firsts[1:], None], strict=False):
-        yield first, ordered.between(first, end)
+        yield first, found.between(first, end)
 
 
 def _document(found: Operations, start_ns: int) -> dict[str, object]:

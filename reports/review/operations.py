@@ -44,7 +44,7 @@ READS: Final = Table(name="observations", at="given_ns", columns=_READ)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """Columns of the operations in a range of time, in the order of the tables.
+    """Columns of the operations in a range of time, in the order of time; those of one time in that of the tables.
 
     sends: place, stream, seq, offset, outcome, error, called_ns, returned_ns. reads: reader, place, offset, given_ns.
     outcome: its index in OUTCOMES; place, reader, error: the index of their name. Offsets and errors may be UNKNOWN.
@@ -61,12 +61,8 @@ class Operations:
         """How many there are."""
         return sum(len(of[at]) for of, at in ((self.sends, SENDS.at), (self.reads, READS.at)) if of)
 
-    def by_time(self) -> Operations:
-        """The same in the order of time."""
-        return replace(self, sends=_sorted(self.sends, SENDS.at), reads=_sorted(self.reads, READS.at))
-
-    def between(self, from_ns: int, to_ns: int | None) -> Operations:
-        """Those from one time on and before another one, of operations in the order of time; None = to the end."""
+    def between(self, from_ns: int | None, to_ns: int | None) -> Operations:
+        """Those from one time on and before another one; None = without a limit."""
         return replace(
             self,
             sends=_part(self.sends, SENDS.at, from_ns, to_ns),
@@ -85,12 +81,7 @@ class _Numbered(dict[object, int]):
 def operations_at_most(bundle: Path) -> int:
     """An upper limit of the number of operations, from the footers of the tables. Raises BadEvidence for a damaged
     part."""
-    found = 0
-    for table in (SENDS, READS):
-        for file in parts_of(bundle, table.name):
-            with opened(file) as part:
-                found += sum(part.metadata.row_group(group).num_rows for group in _groups(part, table, None, None))
-    return found
+    return sum(_rows_at_most(bundle, table, None, None) for table in (SENDS, READS))
 
 
 def times_of(bundle: Path, table: Table) -> Iterator[Numbers]:
@@ -138,16 +129,11 @@ def operations_of(bundle: Path, from_ns: int | None = None, to_ns: int | None = 
     )
 
 
-def _sorted(columns: Mapping[str, Numbers], at: str) -> Mapping[str, Numbers]:
-    order = np.argsort(columns[at], kind="stable") if columns else ()
-    return {name: column[order] for name, column in columns.items()}
-
-
-def _part(columns: Mapping[str, Numbers], at: str, from_ns: int, to_ns: int | None) -> Mapping[str, Numbers]:
+def _part(columns: Mapping[str, Numbers], at: str, from_ns: int | None, to_ns: int | None) -> Mapping[str, Numbers]:
     """The rows of this time; without columns if there is none."""
     if not columns:
         return {}
-    first = int(np.searchsorted(columns[at], from_ns))
+    first = 0 if from_ns is None else int(np.searchsorted(columns[at], from_ns))
     end = len(columns[at]) if to_ns is None else int(np.searchsorted(columns[at], to_ns))
     return {name: column[first:end] for name, column in columns.items()} if first < end else {}
 
@@ -169,13 +155,33 @@ def _collected(
     from_ns: int | None,
     to_ns: int | None,
 ) -> dict[str, Numbers]:
-    found = []
+    rows_max = _rows_at_most(bundle, table, from_ns, to_ns)
+    found: dict[str, Numbers] = {}
+    end = 0
     for batch in _batches(bundle, table, (*table.columns, table.at), from_ns, to_ns):
         wanted = _within(_numbers(batch[table.at].fill_null(np.iinfo(np.int64).min)), from_ns, to_ns)
-        if wanted.any():
-            found.append(columns_of(batch if wanted.all() else batch.filter(pa.array(wanted))))
-    names = found[0] if found else {}
-    return {name: np.concatenate([one[name] for one in found]) for name in names}
+        if not wanted.any():
+            continue
+        some = columns_of(batch if wanted.all() else batch.filter(pa.array(wanted)))
+        start, end = end, end + len(some[table.at])
+        # Copied into their place, because a view of a column keeps its whole batch, and pieces that are joined at the
+        # end are in memory twice. The kernel gives memory only to the part of an array that is written.
+        found = found or {name: np.empty(rows_max, np.int64) for name in some}
+        for name, column in some.items():
+            found[name][start:end] = column
+    if not found:
+        return {}
+    order = np.argsort(found[table.at][:end], kind="stable")
+    return {name: found.pop(name)[:end][order] for name in [*found]}
+
+
+def _rows_at_most(bundle: Path, table: Table, from_ns: int | None, to_ns: int | None) -> int:
+    """How many rows the row groups have that may have operations of this time."""
+    found = 0
+    for file in parts_of(bundle, table.name):
+        with opened(file) as part:
+            found += sum(part.metadata.row_group(group).num_rows for group in _groups(part, table, from_ns, to_ns))
+    return found
 
 
 def _batches(
