@@ -234,11 +234,12 @@ def _deleted(verdicts: Mapping[str, Verdict]) -> list[Line]:
 
 
 _PUBLISHED: Final = "Maven Central"  # the source of a release whose version alone names it
+_OTHER_REPOSITORY: Final = "the Maven repository "  # its URL follows
 _LOCAL: Final = ("directory ", "tarball ")
 
 
 def replay_command(summary: GateSummary, verdict: Verdict, other: str = "") -> str:
-    """The command that plays a scenario of the catalogue again; empty where it is not known.
+    """The command that plays a scenario again; empty where it is not known.
 
     A negative control has no command of its own. other: a release in place of the tested one.
     """
@@ -250,10 +251,12 @@ def replay_command(summary: GateSummary, verdict: Verdict, other: str = "") -> s
     records = "" if summary.records is None else f" --records {summary.records}"
     backend = f" --backend {summary.backends[0]}" if len(summary.backends) == 1 else ""
     # The plan of an episode is a file in the folder of its night.
-    scenario = verdict.scenario if summary.night is None else f"plans/{verdict.scenario}.toml"
-    played = f"durability run {shlex.quote(scenario)} --kafka {other or shlex.quote(kafka)}"
+    of_night = None if summary.night is None else f"plans/{verdict.scenario}.toml"
+    scenario = of_night or summary.scenario_files.get(verdict.scenario, verdict.scenario)
     limits = "" if summary.limits is None else summary.limits.command_line()
-    return f"{played} --seed {seed}{records}{backend}{limits}"
+    storage = "" if summary.tier_storage is None else f" --tier-storage {shlex.quote(summary.tier_storage)}"
+    played = f"durability run {shlex.quote(scenario)} --kafka {other or kafka}"
+    return f"{played} --seed {seed}{records}{backend}{limits}{storage}"
 
 
 def replay_with(summary: GateSummary) -> str:
@@ -269,13 +272,15 @@ def replay_lacks(summary: GateSummary) -> str:
 
 
 def _kafka_of(release: NamedRelease) -> str:
-    """The value of --kafka for a release; empty where it is not known."""
+    """The value of --kafka for a release, and the repository that has it; empty where they are not known."""
     source = release.source or ""
     if source.startswith(_PUBLISHED):
         return release.version or ""
+    if source.startswith(_OTHER_REPOSITORY) and release.version:
+        return f"{release.version} --maven-repo {shlex.quote(source.removeprefix(_OTHER_REPOSITORY))}"
     if source.startswith("image:"):
-        return source.split(" ", 1)[0]
-    return next((source.removeprefix(kind) for kind in _LOCAL if source.startswith(kind)), "")
+        return shlex.quote(source.split(" ", 1)[0])
+    return next((shlex.quote(source.removeprefix(kind)) for kind in _LOCAL if source.startswith(kind)), "")
 
 
 def try_lines(result: ScenarioResult) -> list[Line]:

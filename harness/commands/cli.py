@@ -331,6 +331,7 @@ def _options(common: Common, **chosen: Unpack[Chosen]) -> GateOptions:
         out=out,
         limits=limits,
         tier_storage=storage,
+        tier_storage_file=common["tier_storage"],
         kafka=common["kafka"],
         maven_repo=common["maven_repo"],
         backend=common["backend"],

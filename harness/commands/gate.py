@@ -181,6 +181,8 @@ def _summary(choice: Choice, selection: Selection, named: NamedRelease, options:
         seed=options.seed,
         records=options.records,
         limits=options.limits if options.limits.asked() else None,
+        scenario_files={file.stem: str(file.absolute()) for file in options.scenarios},
+        tier_storage=str(options.tier_storage_file.absolute()) if options.tier_storage_file else None,
         part=choice.part,
         left_out=choice.left_out,
         not_run=selection.not_run,

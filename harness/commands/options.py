@@ -44,7 +44,8 @@ class GateOptions:
     kafka: a version, a folder, a tarball or image:REF; None is the newest complete release.
     maven_repo: URL of a repository in place of Maven Central.
     limits: of each broker and controller in a container.
-    tier_storage: the remote storage manager that scenarios with a tier use in place of Kafka's own.
+    tier_storage: the remote storage manager that scenarios with a tier use in place of Kafka's own, as
+    tier_storage_file describes it.
     records: the total of a whole gate, of which each scenario gets a part by its load_weight.
     out: the folder of the evidence; None is durability-out/<time>-<release>/.
     only: names of built-in scenarios; empty means all of the gate. A run with names is a part of the gate.
@@ -62,6 +63,7 @@ class GateOptions:
     backend: str = AUTO
     limits: Limits = NO_LIMITS
     tier_storage: UserStorage | None = None
+    tier_storage_file: Path | None = None
     records: int = RECORDS_DEFAULT
     out: Path | None = None
     only: tuple[str, ...] = ()

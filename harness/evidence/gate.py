@@ -151,7 +151,7 @@ class NightRule(Record, frozen=True, kw_only=True):
 class GateSummary(Record, frozen=True, kw_only=True):
     """Which scenarios a gate requires, and the results of those that ran."""
 
-    if_said: ClassVar[Collection[str]] = ("known", "limits", "night", "records")
+    if_said: ClassVar[Collection[str]] = ("known", "limits", "night", "records", "scenario_files", "tier_storage")
     required: Annotated[tuple[str, ...], meaning("the scenarios of a whole gate, in order")]
     results: Annotated[tuple[ScenarioResult, ...], meaning("results of the scenarios that ran")] = field(
         name="scenarios"
@@ -166,6 +166,12 @@ class GateSummary(Record, frozen=True, kw_only=True):
         ),
     ] = None
     limits: Annotated[Limits | None, meaning("of each node in a container; null = none was given")] = None
+    scenario_files: Annotated[
+        Mapping[str, str], meaning("absolute paths of the scenarios that the user wrote, by their names")
+    ] = field(default_factory=dict)
+    tier_storage: Annotated[
+        str | None, meaning("the absolute path of the file of --tier-storage; null = none was given")
+    ] = None
     part: Annotated[
         bool,
         meaning(

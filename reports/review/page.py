@@ -261,7 +261,7 @@ def _builds(releases: Sequence[NamedRelease]) -> Iterator[tuple[str, str]]:
 
 
 def replay(loaded: Loaded, name: str, other: str = "") -> str:
-    """The command that plays a scenario of the catalogue again. A negative control has no command of its own.
+    """The command that plays a scenario again. A negative control has no command of its own.
 
     other: a release in place of the tested one.
     """

@@ -306,6 +306,7 @@ def test_incidents_that_fit_are_all_shown_and_nothing_is_counted() -> None:
     ("source", "kafka"),
     [
         ("Maven Central https://repo1.maven.org/maven2", "4.3.1"),
+        ("the Maven repository https://host/staging", "4.3.1 --maven-repo https://host/staging"),
         ("directory /opt/my kafka", "'/opt/my kafka'"),
         ("tarball /opt/kafka.tgz", "/opt/kafka.tgz"),
         ("image:apache/kafka:4.3.1 (sha256:1234, laid out as Apache)", "image:apache/kafka:4.3.1"),
@@ -345,6 +346,16 @@ def test_a_scenario_is_played_again_with_the_same_limits(limits: Limits | None, 
     summary = read_gate(tmp_path)
     command = f"durability run a --kafka 4.3.1 --seed 7{options}"
     assert replay_command(summary, verdict("a", Status.FAIL, lost())) == command
+
+
+def test_a_scenario_is_played_again_with_the_same_files(tmp_path: Path) -> None:
+    """The user's own scenario, and the user's remote storage."""
+    summary = replace(
+        gate_summary(ran("a", Status.FAIL)), scenario_files={"a": "/mine/a b.toml"}, tier_storage="/s.toml"
+    )
+    write_gate(tmp_path, summary)
+    command = "durability run '/mine/a b.toml' --kafka 4.3.1 --seed 7 --tier-storage /s.toml"
+    assert replay_command(read_gate(tmp_path), verdict("a", Status.FAIL, lost())) == command
 
 
 @pytest.mark.parametrize(
