@@ -16,10 +16,12 @@ import pytest
 from confluent_kafka import Producer
 
 from harness.clusters.nodes.jvm_cluster import JvmCluster
+from harness.kafka.admin.brokers import Brokers
 from harness.kafka.admin.client import AdminView
 from harness.model.scenario.scenario import ClusterShape, Topic
 from harness.model.waiting import wait_for
 from suites.audit.auditing import ALARM_S, AuditorProcess, asked, auditing, bootstrap, controllers
+from suites.audit.following import addresses
 from suites.gate.cluster_probes import observer, quiet, start
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
@@ -279,6 +281,35 @@ def test_the_probe_finds_deleted_records_and_refuses_a_topic_of_others(
         assert (other.returncode, "this database's auditor did not create it" in other.stderr) == (2, True)
     with auditing(tmp_path, *options) as again:  # its own topic is known after a restart
         assert "probe" in again.status()["vitals"]["covered_now"]
+
+
+def test_the_topic_of_the_probe_has_three_replicas_even_if_a_broker_is_down_when_it_is_created(
+    cluster: JvmCluster, admin: AdminView, tmp_path: Path
+) -> None:
+    brokers = Brokers(addresses(cluster, cluster.brokers[:1]))
+    try:
+        cluster.kill(3)
+        wait_for(
+            lambda: tuple(brokers.refresh(10.0).brokers),
+            until=lambda seen: seen == (1, 2),
+            deadline_s=30,
+            what="the fencing of broker 3",
+        )
+        with auditing(tmp_path, *bootstrap(cluster), *controllers(cluster), "--probe", "young") as auditor:
+            wait_for(
+                lambda: auditor.status()["vitals"]["probe"],
+                until=lambda found: found.get("acked", 0) > 0,
+                deadline_s=60,
+                what="an acknowledged record of the probe",
+                interval_s=1.0,
+            )
+            made = admin.partitions(["young"])
+        assert {len(one.replicas) for one in made} == {3}
+    finally:
+        cluster.start(3)
+        cluster.wait_started(3, 60)
+        brokers.close()
+        admin.delete_topics(["young"])
 
 
 def test_the_selftest_passes_with_a_running_auditor_and_with_its_own(

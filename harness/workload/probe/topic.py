@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping
 from typing import Final
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from harness.kafka.admin.brokers import Brokers
@@ -64,19 +64,27 @@ def probe_topic(
 
 
 def _create(name: str, client: Mapping[str, str], brokers: int, settings: Mapping[str, str]) -> None:
-    replicas = min(_REPLICAS, brokers)
-    in_sync = {"min.insync.replicas": str(max(1, replicas - 1))}
     admin = AdminClient(dict(client))
-    new = NewTopic(
-        name,
-        num_partitions=min(brokers, PARTITIONS_MAX),
-        replication_factor=replicas,
-        config={**settings, **in_sync},
-    )
-    try:
-        admin.create_topics([new], request_timeout=_ASK_S)[name].result(_ASK_S + 5)
-    except (KafkaException, TimeoutError) as refused:
-        why = refused.args[0].str() if isinstance(refused, KafkaException) else "no answer in time"
-        raise BadInput(
-            f"--probe {name}: the topic cannot be created ({why}); give the user CREATE on it, or another name"
-        ) from None
+    for replicas in range(_REPLICAS, 0, -1):
+        in_sync = {"min.insync.replicas": str(max(1, replicas - 1))}
+        new = NewTopic(
+            name,
+            num_partitions=min(brokers, PARTITIONS_MAX),
+            replication_factor=replicas,
+            config={**settings, **in_sync},
+        )
+        try:
+            admin.create_topics([new], request_timeout=_ASK_S)[name].result(_ASK_S + 5)
+            return
+        except (KafkaException, TimeoutError) as refused:
+            # The controller also counts the brokers that are down just now, which clients do not see.
+            if replicas > 1 and _needs_more_brokers(refused):
+                continue
+            why = refused.args[0].str() if isinstance(refused, KafkaException) else "no answer in time"
+            raise BadInput(
+                f"--probe {name}: the topic cannot be created ({why}); give the user CREATE on it, or another name"
+            ) from None
+
+
+def _needs_more_brokers(refused: Exception) -> bool:
+    return isinstance(refused, KafkaException) and refused.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR
