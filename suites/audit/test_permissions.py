@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,9 @@ from harness.model.waiting import wait_for
 from suites.audit.auditing import AuditorProcess, asked, auditing, controllers
 from suites.gate.cluster_probes import observer, start
 
-pytestmark = [pytest.mark.kafka, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
+
+COMMAND_S = 60.0  # a command is a JVM of its own: 2 s on an idle machine
 
 USER, WORD = "auditor", "a-word"
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -67,7 +69,7 @@ def options(cluster: JvmCluster, folder: Path) -> tuple[str, ...]:
 
 
 def grant(cluster: JvmCluster, level: str, folder: Path) -> None:
-    """Runs the commands of a level, with the program in the place of its script."""
+    """Runs the commands of a level one by one, with the program in the place of its script."""
     printed = asked(
         *("privileges", "--level", level, "--principal", f"User:{USER}", "--bootstrap", cluster.bootstrap_direct()),
         *("--groups", "readers"),
@@ -80,7 +82,23 @@ def grant(cluster: JvmCluster, level: str, folder: Path) -> None:
     )
     script.chmod(0o755)
     env = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
-    subprocess.run(["sh", "-e", "-c", printed], env=env, capture_output=True, text=True, timeout=200, check=True)
+    commands = [line for line in printed.splitlines() if not line.startswith("#")]
+    assert commands, printed
+    for command in commands:
+        run(command, env, folder / "kafka-acls.log")
+
+
+def run(command: str, env: Mapping[str, str], log: Path) -> None:
+    """Runs one command of a shell, which has COMMAND_S. A failure shows what it has printed."""
+    with log.open("wb") as output:
+        try:
+            code = subprocess.run(
+                ["sh", "-c", command], env=env, stdout=output, stderr=output, timeout=COMMAND_S, check=False
+            ).returncode
+        except subprocess.TimeoutExpired:
+            code = None
+    ended = f"did not end in {COMMAND_S:g} s" if code is None else f"ended with {code}"
+    assert code == 0, f"{command} {ended}, and printed last: {log.read_text('utf-8', 'replace')[-2000:] or 'nothing'}"
 
 
 def covering(auditor: AuditorProcess, *sources: str) -> dict[str, Any]:
