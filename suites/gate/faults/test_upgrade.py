@@ -17,7 +17,7 @@ pytestmark = pytest.mark.kafka
 
 OLD, NEW = "3.9.1", RELEASE
 
-# The tests are the steps of one upgrade, in their order.
+# Levels that were raised once are never lowered again, so the test that raises them is one of the last.
 SHAPE = ClusterShape(controllers=3, starts_on=OLD)
 TOPICS = (Topic(name="busy", partitions=3, assignment=((1, 2, 3), (2, 3, 1), (3, 1, 2))),)
 PRODUCERS = (Producer(name="steady", topics=("busy",), rate_per_s=400),)
@@ -57,10 +57,10 @@ def test_levels_do_not_rise_before_the_last_node_is_upgraded(play: Play) -> None
 
 
 def test_raised_levels_forbid_a_downgrade(cluster: Cluster, play: Play) -> None:
+    old = [broker for broker in cluster.brokers if cluster.release_of(broker).version == OLD]
     *_, raised, refused, _ = play(
         ("controllers", {"do": "roll", "node": "controllers"}),
-        ("second", {"do": "roll", "node": "broker(2)"}),
-        ("third", {"do": "roll", "node": "broker(3)"}),
+        *((f"broker_{broker}", {"do": "roll", "node": f"broker({broker})"}) for broker in old),
         ("raise", {"do": "raise_features"}),
         ("refused", {"do": "downgrade_refused", "node": "broker(2)"}),
     )
