@@ -12,6 +12,7 @@ from typing import Final
 
 import pytest
 
+from harness.audit.engine.looks import LookReason
 from harness.clusters.nodes.jvm_cluster import JvmCluster
 from harness.model.scenario.scenario import ClusterShape, Topic
 from harness.model.waiting import wait_for
@@ -24,7 +25,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 PARTITIONS, PER_TOPIC = 1000, 100
 MEASURED_S: Final = 60.0
 SHARE: Final = 0.01
-FIXED: Final = 0.02  # the metadata log, ticks, and looks at partitions that changed are never slowed down
+TOLERANCE: Final = 0.005  # a look that the budget let begin is paid for afterwards
 ROUND_S: Final = 3.0
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 
@@ -48,6 +49,24 @@ def share(auditor: AuditorProcess, for_s: float) -> float:
     before_s, begun_s = used_s(), time.monotonic()
     time.sleep(for_s)  # a share is one of a time
     return (used_s() - before_s) / (time.monotonic() - begun_s)
+
+
+def quiet_share(auditor: AuditorProcess) -> tuple[float, float]:
+    """The share of one processor, and the looks a second, in a minute without a look that no budget delays.
+
+    Brokers on a busy machine may be late for their heartbeats, and each change of a partition is looked at.
+    """
+    urgent = {}
+    for _ in range(3):
+        before = auditor.status()["vitals"]["ordered_looks"]
+        kept = share(auditor, MEASURED_S)
+        after = auditor.status()["vitals"]["ordered_looks"]
+        looks = {reason: after[reason] - before[reason] for reason in after}
+        print(f"{100 * kept:.2f} % of a processor, looks by reason: {looks}")
+        urgent = {reason: count for reason, count in looks.items() if reason != LookReason.ROUND and count}
+        if not urgent:
+            return kept, looks[LookReason.ROUND] / MEASURED_S
+    raise AssertionError(f"the cluster was not quiet in any of three minutes; looks in the last one: {urgent}")
 
 
 def overdue_metric(port: int) -> float:
@@ -76,15 +95,13 @@ def test_a_lower_budget_is_kept_by_rarer_looks(cluster: JvmCluster, tmp_path: Pa
         auditor.process.send_signal(signal.SIGHUP)
         auditor.row("changed")
         auditor.row("opened", rule="overdue", deadline_s=60)
-        before = auditor.status()["vitals"]["looks"]
-        kept = share(auditor, MEASURED_S)
+        kept, looks_kept = quiet_share(auditor)
         status = auditor.status()
-        looks_kept = (status["vitals"]["looks"] - before) / MEASURED_S
         print(
             f"\nwith cpu=100% {100 * free:.1f} % and {looks_free:.0f} looks a second, with cpu={100 * SHARE:.0f}% "
-            f"{100 * kept:.2f} % and {looks_kept:.0f}; late by {status['vitals']['overdue_s']:.0f} s"
+            f"{100 * kept:.2f} % and {looks_kept:.1f}; late by {status['vitals']['overdue_s']:.0f} s"
         )
-        assert kept <= SHARE + FIXED
+        assert kept <= SHARE + TOLERANCE
         assert looks_kept < looks_free
         late_s = wait_for(
             lambda: (auditor.status()["vitals"]["overdue_s"], overdue_metric(port)),

@@ -71,6 +71,9 @@ def _alarms(of: Vitals) -> Iterator[Metric]:
     yield by_rule
     yield CounterMetricFamily(f"{_PREFIX}_suspicions", "Suspicions of rules since the start.", of.suspicions)
     yield CounterMetricFamily(f"{_PREFIX}_dismissed", "Suspicions that a second look did not confirm.", of.dismissed)
+    yield GaugeMetricFamily(f"{_PREFIX}_suspicions_waiting", "Suspicions that no look has decided yet.", of.waiting)
+    put_off = "Looks at suspicions that were put off: too early to decide, or too soon after the last one."
+    yield CounterMetricFamily(f"{_PREFIX}_put_off_looks", put_off, of.put_off)
     failed = GaugeMetricFamily(
         f"{_PREFIX}_rule_failed", "1 = this rule failed and is off until a restart.", labels=("rule",)
     )
@@ -116,6 +119,12 @@ def _work(of: Vitals) -> Iterator[Metric]:
         f"{_PREFIX}_metadata_offset", "Offset of the last record that was read.", of.metadata_offset
     )
     yield CounterMetricFamily(f"{_PREFIX}_looks", "Looks at partitions.", of.looks)
+    ordered = CounterMetricFamily(
+        f"{_PREFIX}_ordered_looks", "Looks by their reason; only rounds wait for the budget.", labels=("reason",)
+    )
+    for reason, count in of.ordered_looks.items():
+        ordered.add_metric((reason,), count)
+    yield ordered
     yield CounterMetricFamily(f"{_PREFIX}_refused_looks", "Looks that no broker answered.", of.refused_looks)
     if of.round_s is not None:
         yield GaugeMetricFamily(f"{_PREFIX}_round_seconds", "How long the last round of looks took.", of.round_s)

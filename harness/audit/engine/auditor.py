@@ -21,7 +21,7 @@ from harness.audit.engine.failure import Failed
 from harness.audit.engine.follower import FollowerThread, Silence
 from harness.audit.engine.guard import Guard
 from harness.audit.engine.looker import Looked, Looker, LookThread
-from harness.audit.engine.looks import Rounds
+from harness.audit.engine.looks import LookReason, Rounds
 from harness.audit.engine.second_looks import SecondLooks
 from harness.audit.engine.source import Row, Rows, Source, SourceThread
 from harness.audit.engine.view import View
@@ -165,6 +165,11 @@ class Auditor:
         return time.monotonic() - self._heard_s
 
     @property
+    def overdue_s(self) -> float:
+        """The age of the oldest look beyond its due time. Without a looker none is due."""
+        return 0.0 if self._looks is None else self.rounds.late_s
+
+    @property
     def refusals(self) -> Mapping[str, str]:
         """The sources that did not answer when they were asked last, and why."""
         return self._refusals
@@ -242,7 +247,7 @@ class Auditor:
                 if after.offset >= self._history_end or isinstance(after, UnknownChange):
                     self._suspect(suspicion)
         if isinstance(after, PartitionChange) and not after.from_snapshot and self._watched(after.topic):
-            self.rounds.soon(after.topic_id, after.partition)
+            self.rounds.soon(after.topic_id, after.partition, LookReason.CHANGE)
 
     # Looks
 
@@ -258,8 +263,7 @@ class Auditor:
     def _looked(self, looked: Looked) -> None:
         if looked.refused is not None:
             self.counts.refused_looks += len(looked.asked)
-            self.second_looks.refused({(asked.topic_id, asked.partition) for asked in looked.asked})
-            return
+            return  # ticks ask again for suspicions, and rounds for the rest
         for look in looked.looks:
             self._look(look)
 
@@ -356,7 +360,7 @@ class Auditor:
                 self.counts.blind_s += TICK_S
                 what = f"The metadata log has been silent for {silent_s:.1f} s ({self._silence})."
                 self._suspect(Suspicion(rule="blind", cause="metadata log", what=what, at_ns=time.time_ns()))
-        late_s, limit_s = self.rounds.late_s, self.rules["overdue"].limit["round_s"]
+        late_s, limit_s = self.overdue_s, self.rules["overdue"].limit["round_s"]
         if late_s > limit_s:
             covered.discard("offsets")
             what = f"A round over all partitions should have been over {late_s:.0f} s ago."

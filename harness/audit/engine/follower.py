@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from harness.audit.engine.failure import Failed
 from harness.audit.feeds.feed import Feed, FeedSilent, Portion
 
-POLL_S = 0.5
+POLL_S = 0.8  # one question to a controller, which writes a record every 0.5 s by default, and time for its answer
+_SILENT_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class FollowerThread:
                 heard: Portion | Silence | Failed | None = self._feed.poll(POLL_S)
             except FeedSilent as silent:
                 heard = Silence(str(silent))
-                self._stop.wait(POLL_S / 5)  # a refused connection answers at once
+                self._stop.wait(_SILENT_S)  # a refused connection answers at once
             except Exception as defect:
                 heard = Failed(f"reading from {self._feed.name}", defect)
             if self._stop.is_set():

@@ -33,7 +33,8 @@ from harness.kafka.storage.record_batch import size_of_first
 from harness.model.history.log import Snapshot
 
 PORTION_BYTES: Final = 256 << 10  # decoded, they take about 15 times as much
-_LONG_POLL_S: Final = 0.5
+_LONG_POLL_S: Final = 0.55  # a controller writes a record at least every 0.5 s by default
+_WAY_S: Final = 0.25  # of a poll, at most, for the way of a question and its answer
 _WAIT_S_MIN: Final = 0.02  # with less than this left, a poll asks no more
 _QUIET_S: Final = 2.0  # a quorum writes twice a second by default; after this time other nodes are asked, too
 _PAUSE_S: Final = 0.005  # while the newest records are not committed; followers usually take less
@@ -100,7 +101,7 @@ class ControllerFeed:
         return self._fetch(left_s)
 
     def _fetch(self, left_s: float) -> Portion | None:
-        wait_ms = int(1000 * min(_LONG_POLL_S, max(left_s, 0.0) / 2))  # the rest of the time is for the way
+        wait_ms = int(1000 * min(_LONG_POLL_S, max(left_s - _WAY_S, left_s / 2, 0.0)))
         if not self._looking_elsewhere and time.monotonic() - self._heard_at_s > _QUIET_S:
             self._looking_elsewhere = True
             self._quorum.move_on()

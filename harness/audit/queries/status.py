@@ -135,11 +135,13 @@ def _lag(of: Vitals, *, running: bool) -> str:
 
 
 def _looks(of: Vitals) -> str:
+    waiting = f"; {count(of.waiting, 'suspicion')} not decided yet" if of.waiting else ""
+    done = f"{of.looks:,} looks, {of.refused_looks:,} refused{waiting}"
+    late = f"late by {duration(of.overdue_s)}" if of.overdue_s else ""
     if of.round_ended_ns is None:
-        return f"looks: no round over all partitions has ended yet; {of.looks:,} looks, {of.refused_looks:,} refused"
+        return f"looks: no round over all partitions has ended yet{late and f', the first one is {late}'}; {done}"
     took = f"the last round took {duration(of.round_s or 0)} and ended at {time_text(of.round_ended_ns)}"
-    late = f"; the one under way is late by {duration(of.overdue_s)}" if of.overdue_s else ""
-    return f"looks: {took}{late}; {of.looks:,} looks, {of.refused_looks:,} refused"
+    return f"looks: {took}{late and f'; the next one is {late}'}; {done}"
 
 
 def _gaps(of: Status) -> Iterator[str]:

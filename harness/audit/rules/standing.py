@@ -20,8 +20,10 @@ from harness.model.history.changes import AnyChange, PartitionChange, TopicChang
 
 Brokers: TypeAlias = tuple[int, ...]  # a cause
 MIN_ISR: Final = "min.insync.replicas"
-_SHARE: Final = 0.02  # of the time for surveys that take long, at most
-_LONG_S: Final = 0.02
+_LONG_S: Final = 0.002  # shorter surveys are made at each tick
+_SHARE: Final = 0.002  # of the time for surveys, as long as the next one comes within _PAUSE_S
+_SHARE_MAX: Final = 0.02  # of the time for surveys of very many partitions
+_PAUSE_S: Final = 10.0  # little against what a condition may last
 _NONE: Final = 0  # the condition does not hold
 
 
@@ -87,7 +89,7 @@ class Standing:
     def survey(self, view: View, is_late: Callable[[PartitionChange, Brokers, int], bool]) -> list[Late]:
         """Returns the partitions that became late since the last survey, by cause.
 
-        is_late: gets the time since when, in ms. A survey that takes long is not repeated at once.
+        is_late: gets the time since when, in ms. After a survey that takes long, the next one comes later.
         """
         if time.monotonic() < self._next_s and self._size:
             return []
@@ -103,7 +105,8 @@ class Standing:
                     reported[state.partition] |= bit
                     self._add(found.setdefault(cause, Late(cause)), state, view.now_ns / 1e9 - since_ms / 1e3)
         used_s = time.thread_time() - begun_s
-        self._next_s = time.monotonic() + (used_s / _SHARE if used_s > _LONG_S else 0)
+        pause_s = max(min(used_s / _SHARE, _PAUSE_S), used_s / _SHARE_MAX) if used_s > _LONG_S else 0.0
+        self._next_s = time.monotonic() + pause_s
         return list(found.values())
 
     @staticmethod

@@ -14,6 +14,7 @@ from typing import Final
 from harness.audit.alarms.alarm import Alarm
 from harness.audit.alarms.outbox import Delivered
 from harness.audit.engine.auditor import Auditor
+from harness.audit.engine.looks import LookReason
 from harness.audit.service.budget_option import BudgetOption
 from harness.model.clock import NS_PER_S
 
@@ -76,6 +77,9 @@ class Vitals:
     failed_rules: Mapping[str, str] = field(default_factory=dict)  # that are off by a defect, and why
     forbidden: tuple[str, ...] = ()  # topics that this client may not describe
     probe: Mapping[str, int] = field(default_factory=dict)
+    ordered_looks: Mapping[str, int] = field(default_factory=dict)  # by their reason, see `LookReason`
+    waiting: int = 0  # suspicions that no look has decided yet
+    put_off: int = 0  # looks at them that were put off, see `SecondLooks`
     whole: bool = False  # it has ended, looked at every partition once more before, and no rule failed
 
     def text(self) -> str:
@@ -157,7 +161,7 @@ class VitalSigns:
             dismissed=auditor.second_looks.dismissed,
             round_s=auditor.rounds.round_s,
             round_ended_ns=self._round_ended_ns(),
-            overdue_s=auditor.rounds.late_s,
+            overdue_s=auditor.overdue_s,
             cpu_s=time.process_time(),
             memory_bytes=memory_bytes(),
             budget=self.budget(),
@@ -165,6 +169,9 @@ class VitalSigns:
             refusals=dict(auditor.refusals),
             failed_rules=dict(auditor.guard.failed),
             forbidden=tuple(sorted(forbidden))[:_NAMED],
+            ordered_looks={reason.value: auditor.rounds.ordered[reason] for reason in LookReason},
+            waiting=len(auditor.second_looks),
+            put_off=auditor.second_looks.put_off,
             whole=whole and not auditor.guard.failed,
         )
 

@@ -54,6 +54,9 @@ def test_the_newest_vitals_are_served(metrics: Metrics) -> None:
         'durability_audit_budget{of="cpu"} 0.05',
         'durability_audit_rule_failed{rule="blind"} 0.0',
         'durability_audit_rule_failed{rule="unclean_leader"} 1.0',
+        'durability_audit_ordered_looks_total{reason="change"} 900.0',
+        "durability_audit_suspicions_waiting 2.0",
+        "durability_audit_put_off_looks_total 30.0",
         'durability_audit_probe_records_total{what="acked"} 10.0',
     } <= rows
     assert not any(row.startswith('durability_audit_covers{source="logs"}') for row in rows)  # they were not asked for

@@ -40,6 +40,7 @@ class Quorum:
     snapshot_for: set[int] = field(default_factory=set)  # offsets in the log that are answered with the snapshot
     error: str | None = None  # of every answer
     asked: list[tuple[Address, str]] = field(default_factory=list)
+    waits_ms: list[int] = field(default_factory=list)  # how long each question for records let the leader wait
     after: Callable[[], None] = lambda: None  # called after each answer
 
     def append(self, offset: int, *batches: bytes) -> None:
@@ -52,6 +53,8 @@ class Quorum:
 
     def answer(self, address: Address, question: Call) -> ApiMessage:
         request = question.build(VERSION if question.kind is FetchRequest else 1)
+        if question.kind is FetchRequest:
+            self.waits_ms.append(request.max_wait_ms)
         (topic,) = request.topics
         (asked,) = topic.partitions
         epoch = self.epochs.get(address, self.epoch)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from harness.audit.engine.follower import POLL_S
 from harness.audit.feeds import controller_feed, controller_quorum
 from harness.audit.feeds.controller_feed import ControllerFeed
 from harness.audit.feeds.feed import FeedSilent, Portion, Position
@@ -202,6 +203,29 @@ def test_a_quiet_leader_is_no_silence(quorum: Quorum, follow: Follow, monkeypatc
     quorum.after = lambda: time.sleep(0.01)  # in place of the wait for records
     assert [feed.poll(1.0) for _ in range(2)] == [None] * 2
     assert {node for node, _ in quorum.asked} == {A, B, C}
+
+
+def test_one_question_waits_for_the_next_heartbeat_of_the_controllers(quorum: Quorum, follow: Follow) -> None:
+    """They write a NoOp record every 500 ms. More questions than that cost processor time for nothing."""
+    quorum.append(0, topics(0, "a"))
+    quorum.high_watermark = 1
+    feed = follow()
+    assert delivered(feed.poll(POLL_S)) == ["a"]
+    quorum.waits_ms.clear()
+    quorum.after = lambda: time.sleep(0.5)
+    quorum.append(1, topics(1, "b"))
+    quorum.high_watermark = 2
+    assert delivered(feed.poll(POLL_S)) == ["b"]
+    assert [wait_ms > 500 for wait_ms in quorum.waits_ms] == [True]
+
+
+def test_a_question_ends_in_time_for_the_poll(quorum: Quorum, follow: Follow) -> None:
+    quorum.after = lambda: time.sleep(quorum.waits_ms[-1] / 1000)
+    feed = follow()
+    begun_s = time.monotonic()
+    assert feed.poll(POLL_S) is None
+    assert time.monotonic() - begun_s < POLL_S + 0.1
+    assert quorum.waits_ms[0] > 500
 
 
 def test_a_quorum_of_an_earlier_epoch_may_be_another_one(quorum: Quorum, follow: Follow) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from harness.audit.rules.below_min_isr import BelowMinIsr
@@ -48,6 +50,29 @@ def test_a_broker_that_is_missing_for_too_long_is_one_cause() -> None:
     scene.records(change(number=1, Isr=(1, 2, 3)))
     scene.tick()
     assert scene.over(found[0])
+
+
+@pytest.mark.parametrize(("took_s", "next_s"), [(0.001, 1.0), (0.004, 2.0), (0.05, 10.0), (1.0, 50.0)])
+def test_a_survey_that_took_long_is_repeated_later(
+    took_s: float, next_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene = Scene(UnderReplicated())
+    scene.records(WITHOUT_3)
+    used_s, at_s = 0.0, 1000.0
+
+    def used() -> float:
+        nonlocal used_s
+        used_s += took_s  # a survey asks at its start and at its end
+        return used_s
+
+    monkeypatch.setattr(time, "thread_time", used)
+    monkeypatch.setattr(time, "monotonic", lambda: at_s)
+    scene.tick()
+    surveyed_s = used_s
+    while used_s == surveyed_s:
+        at_s += 1.0
+        scene.tick()
+    assert at_s - 1000.0 == next_s
 
 
 def test_one_copy_that_is_left_is_a_danger() -> None:

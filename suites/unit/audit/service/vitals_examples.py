@@ -50,6 +50,9 @@ VITALS = Vitals(
     failed_rules={"unclean_leader": "ZeroDivisionError at on_change:7: a defect"},
     forbidden=("secret",),
     probe={"acked": 10},
+    ordered_looks={"round": 4000, "change": 900, "suspicion": 80, "again": 20},
+    waiting=2,
+    put_off=30,
 )
 
 
