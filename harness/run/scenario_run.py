@@ -145,7 +145,7 @@ def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
         bundle=task.out,
         healthy=record.finished and not record.doubts and not record.died,
         doubts=tuple(record.doubts),
-        failed=record.crashed or (record.finished and record.recovered.pending is Pending.ISR_NOT_FULL),
+        failed=record.crashed or record.recovered.pending is Pending.ISR_NOT_FULL,
     )
 
 
@@ -359,7 +359,7 @@ def _under_load(
     say: Say,
 ) -> None:
     scenario = record.scenario
-    load.wait_flowing(FLOWING_DEADLINE_S)
+    _wait_flowing(record, admin, load, say)
     hold = partial(load_floors.hold, scenario, load, budget=record.budget)
     hold("before", targets_of(scenario), since_ns=record.started_ns, served=False)
     record.tiered(tier.filled(SEGMENTS_BEFORE))
@@ -380,9 +380,7 @@ def _under_load(
     record.scenario = replace(scenario, topics=stage.topics)  # with the partitions that steps have added
     record.doubts.extend(step_runner.doubts(record.steps))
     record.cluster.heal()
-    say("waiting for the cluster to recover")
-    flowing = [place for place in targets_of(record.scenario) if scenario.floors.after]
-    record.recovered = recovery.recovered(record.cluster, admin, [t.name for t in scenario.topics], load, flowing)
+    _wait_recovered(record, admin, load, say)
     if not record.recovered.ok:
         record.budget.begin("the cluster did not recover")
     record.groups_at_rest = coordinators.groups_at_rest(
@@ -395,6 +393,26 @@ def _under_load(
     hold("after", targets_of(record.scenario), since_ns=now_ns(), served=bool(scenario.floors.after))
     load_floors.fill(scenario, load, record.task.records, record.budget)
     record.tiered(tier.filled(SEGMENTS_MIN, record.budget))
+
+
+def _wait_flowing(record: _Record, admin: AdminView, load: Load, say: Say) -> None:
+    """HarnessTimeout if a partition gets no first acknowledgement.
+
+    A cluster without a fault owes at least what it owes after healing. So the wait for recovery follows, and its end is
+    evidence: a release whose ISRs never fill is condemned, although the run ends here.
+    """
+    try:
+        load.wait_flowing(FLOWING_DEADLINE_S)
+    except HarnessTimeout:
+        _wait_recovered(record, admin, load, say)
+        raise
+
+
+def _wait_recovered(record: _Record, admin: AdminView, load: Load, say: Say) -> None:
+    say("waiting for the cluster to recover")
+    flowing = [place for place in targets_of(record.scenario) if record.scenario.floors.after]
+    topics = [topic.name for topic in record.scenario.topics]
+    record.recovered = recovery.recovered(record.cluster, admin, topics, load, flowing)
 
 
 def _settle_and_drain(

@@ -18,6 +18,7 @@ from harness.kafka.release.cache import Cache, Progress
 from harness.kafka.release.java import Java
 from harness.kafka.release.release import Release
 from harness.kafka.settings.node_settings import Node, controller_address, host_name, node_properties, properties_text
+from harness.kafka.storage.bootstrap_records import RECORDS, add_bootstrap_records
 from harness.kafka.storage.uuids import kafka_uuid, new_uuid
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario.scenario import DYNAMIC_VOTERS_SINCE, ClusterShape
@@ -83,7 +84,7 @@ def _formatted(
     release: Release, shape: ClusterShape, voters: Sequence[str], tool: StorageTool, cache: Cache, progress: Progress
 ) -> Path:
     wanted = ",".join([*(f"{name}={level}" for name, level in sorted(shape.features.items())), *voters])
-    key = f"formatted-{build_key(release)}-{hashlib.sha256(wanted.encode()).hexdigest()[:8]}"
+    key = f"formatted-{build_key(release)}-{hashlib.sha256(wanted.encode() + b''.join(RECORDS)).hexdigest()[:8]}"
     folder = cache.root / "tools" / key
     if folder.is_dir():
         return folder
@@ -130,6 +131,7 @@ def _format(release: Release, shape: ClusterShape, voters: Sequence[str], tool: 
         arguments += ["--feature", f"{name}={level}"]
     code, text = tool(arguments, scratch)
     if code == 0:
+        add_bootstrap_records(node.data)
         return
     output = [line for line in text.splitlines() if line.strip()] or ["no output"]
     if shape.features:

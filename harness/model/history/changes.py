@@ -137,7 +137,10 @@ class OtherChange(Change):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerIdBlock(Change):
-    """A block of producer ids for one broker (KIP-730). `next_id` is the first one behind the block."""
+    """A block of producer ids for one broker (KIP-730). `next_id` is the first one behind the block.
+
+    broker: -1 = no broker has these ids; the clusters of the harness begin with such a record.
+    """
 
     broker: int
     next_id: int

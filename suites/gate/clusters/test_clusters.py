@@ -13,8 +13,11 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from harness.clusters.metadata_history import history_of_cluster
 from harness.clusters.nodes.jvm_cluster import TOXIPROXY, JvmCluster
+from harness.kafka.storage.bootstrap_records import FIRST_PRODUCER_ID, SHARED_MAX
 from harness.model.errors import BadInput, HarnessFailure, HarnessTimeout
+from harness.model.history.changes import BrokerChange, BrokerEvent
 from harness.model.link import CutMode
 from harness.model.scenario.scenario import ClusterShape
 from harness.model.waiting import wait_for
@@ -52,6 +55,10 @@ def test_clients_connect_to_proxies_and_observers_to_brokers(cluster: JvmCluster
     advertised: set[tuple[object, ...]] = {(b.id, b.host, b.port) for b in direct.values()}
     assert advertised == {(broker, *cluster.direct_address(broker)) for broker in cluster.brokers}
     assert produce(cluster.bootstrap()) is None
+
+
+def test_broker_epochs_and_producer_ids_begin_above_127(cluster: JvmCluster) -> None:
+    begin_above_127(cluster)
 
 
 def test_a_killed_broker_restarts_on_its_disk(cluster: JvmCluster) -> None:
@@ -133,6 +140,16 @@ def test_requests_arrive_while_their_answers_are_lost(cluster: JvmCluster) -> No
     _, after = consumer.get_watermark_offsets(place, timeout=10)
     consumer.close()
     assert after == before + 2  # the second record arrived, and only its answer was lost
+
+
+def begin_above_127(cluster: JvmCluster) -> None:
+    """Every broker's first epoch is above 127, and so is the first block of producer ids that is left to give."""
+    history = history_of_cluster(cluster)
+    registered = [broker for broker in history.of(BrokerChange) if broker.event is BrokerEvent.REGISTERED]
+    assert {broker.broker for broker in registered} == set(cluster.brokers)
+    assert all(broker.broker_epoch > SHARED_MAX for broker in registered)
+    assert [block.next_id for block in history.producer_ids][:1] == [FIRST_PRODUCER_ID]
+    assert (history.start, history.unknown) == (0, ())
 
 
 def quorum(cluster: JvmCluster) -> int:
@@ -236,6 +253,7 @@ def test_an_unexpected_exit_is_noticed(tmp_path: Path, backend: str) -> None:
 def test_older_releases(version: str, tmp_path: Path, backend: str) -> None:
     with start(tmp_path, ClusterShape(controllers=3), backend=backend, version=version) as cluster:
         create_topic(cluster)
+        begin_above_127(cluster)
         assert produce(cluster.bootstrap()) is None
         cluster.kill(1)
         wait_for(lambda: isr(cluster), until=lambda seen: seen[0] in (2, 3), deadline_s=30, what="a new leader")
