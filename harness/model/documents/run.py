@@ -39,7 +39,7 @@ class Settled(Record, frozen=True, kw_only=True):
 
 
 class Recovered(Settled, frozen=True, kw_only=True):
-    """The wait for the cluster to recover after healing.
+    """The wait for the cluster to recover after healing, or before any fault if a partition got no first ack.
 
     A cluster that did not recover is a doubt without `pending` or with `nodes_down`; else it is the finding
     `not_recovered`, unless a client of the load ended early.
