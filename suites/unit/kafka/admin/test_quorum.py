@@ -22,6 +22,7 @@ from harness.kafka.settings.node_settings import Node, node_properties
 from harness.kafka.storage.uuids import kafka_uuid, uuid_of
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.scenario.scenario import ClusterShape
+from suites.unit.kafka.storage.test_bootstrap_records import FORMATTED
 from suites.unit.model.scenario.test_toml import SMALL, read, refused
 
 DYNAMIC = ClusterShape(controllers=3, voters="dynamic")
@@ -40,6 +41,7 @@ class Tool:
         self.asked.append(list(arguments))
         (directory / "data").mkdir()
         (directory / "data" / "meta.properties").write_text("node.id=101\ncluster.id=c\ndirectory.id=d\n")
+        (directory / "data" / "bootstrap.checkpoint").write_bytes(FORMATTED)
         return 0, ""
 
     def voters(self) -> list[list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -17,7 +18,7 @@ EARLIER = "bootstrap.checkpoint"
 SINCE_KIP_1170 = f"{METADATA_LOG}/00000000000000000000-0000000000.checkpoint"
 FEATURE = record_value("FeatureLevelRecord", Name="metadata.version", FeatureLevel=30)
 HEADER = control_batch(0, "SnapshotHeaderRecord", epoch=0, Version=0, LastContainedLogTimestamp=7)
-FORMATTED = (
+FORMATTED: Final = (
     HEADER + data_batch(1, FEATURE, FEATURE, epoch=0) + control_batch(3, "SnapshotFooterRecord", epoch=0, Version=0)
 )
 VOTERS = HEADER + control_batch(1, "SnapshotFooterRecord", epoch=0, Version=0)
