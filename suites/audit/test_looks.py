@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import partial
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from harness.audit.feeds.commits import CommitSeen, GroupNotRead, committed_offsets
 from harness.audit.feeds.looks import Look, Looks, Target, look_once
@@ -166,7 +166,16 @@ def test_settings_with_their_sources(brokers: Brokers) -> None:
 
 def test_commits_of_groups(cluster: JvmCluster, brokers: Brokers) -> None:
     consumer = Consumer(client(cluster, **{"group.id": "group", "enable.auto.commit": False}))
-    consumer.commit(offsets=[TopicPartition(PLAIN, 0, 77)], asynchronous=False)
+
+    def refused() -> int | None:
+        try:
+            consumer.commit(offsets=[TopicPartition(PLAIN, 0, 77)], asynchronous=False)
+        except KafkaException as error:
+            return int(error.args[0].code())
+        return None
+
+    # The first commit of a cluster creates the topic of its coordinators, which take a moment to begin.
+    wait_for(refused, until=lambda code: code is None, deadline_s=30, what="a commit; error code")
     consumer.close()
     found = wait_for(
         lambda: list(commits(brokers, ["group", "nobody"])),
