@@ -251,8 +251,8 @@ def replay_command(summary: GateSummary, verdict: Verdict, other: str = "") -> s
     records = "" if summary.records is None else f" --records {summary.records}"
     backend = f" --backend {summary.backends[0]}" if len(summary.backends) == 1 else ""
     # The plan of an episode is a file in the folder of its night.
-    of_night = None if summary.night is None else f"plans/{verdict.scenario}.toml"
-    scenario = of_night or summary.scenario_files.get(verdict.scenario, verdict.scenario)
+    name = verdict.scenario
+    scenario = summary.scenario_files.get(name, name) if summary.night is None else f"plans/{name}.toml"
     limits = "" if summary.limits is None else summary.limits.command_line()
     storage = "" if summary.tier_storage is None else f" --tier-storage {shlex.quote(summary.tier_storage)}"
     played = f"durability run {shlex.quote(scenario)} --kafka {other or kafka}"

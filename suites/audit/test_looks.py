@@ -132,8 +132,11 @@ def test_a_look_is_what_was_written(cluster: JvmCluster, brokers: Brokers) -> No
 
 
 def test_a_broker_without_a_tier_reports_no_tier_offset(brokers: Brokers) -> None:
-    look = of_plain(brokers, leader_of_plain(brokers), tiered=True)
+    leader = leader_of_plain(brokers)
+    plain, look = of_plain(brokers, leader), of_plain(brokers, leader, tiered=True)
     print(look)
+    assert plain.high_watermark is not None
+    assert (look.high_watermark, look.log_end) == (plain.high_watermark, plain.log_end)
     assert look.tiered in (None, -1)
 
 

@@ -92,7 +92,8 @@ def suspected(running: Driven) -> None:
     running.looker.answers[TOPIC, 0] = Offsets(leader_epoch=0, high_watermark=0)
     running.feed.put(change(Isr=(1, 2)))
     put_off(running, 3)
-    assert running.auditor.rounds.ordered.keys() <= {LookReason.ROUND, LookReason.CHANGE}
+    ordered = running.auditor.rounds.ordered
+    assert (ordered[LookReason.CHANGE], ordered[LookReason.SUSPICION], ordered[LookReason.AGAIN]) == (2, 0, 0)
     assert running.auditor.counts.suspicions == 1
     assert running.shown.lines == []
 
