@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from harness.evidence.gate import PROVED_PERCENT, GateSummary, ScenarioResult, Try
+from harness.evidence.thinned import JUDGED_BEFORE
 from harness.model.bound import loss_bound
 from harness.model.documents.manifest import NamedRelease
 from harness.model.documents.verdict_facts import LongestStall, ReadBack, ReadFromTier
@@ -122,6 +123,8 @@ def _of_night(summary: GateSummary) -> list[Line]:
     if planted := summary.night.planted:
         met = [name for name in planted if name not in summary.not_failed]
         lines.append((f"  planted losses that were found, as they must be: {len(met)} of {len(planted)}", ""))
+    if summary.thinned:
+        lines.append((f"  {JUDGED_BEFORE}: {len(summary.thinned)} of {of + len(planted)} episodes", "dim"))
     return lines
 
 
@@ -189,6 +192,8 @@ def _meaning_of_night(summary: GateSummary) -> str:
     failed = [r.name for r in summary.results if summary.status_after(r) is Status.FAIL]
     if failed:
         return f"The release broke a promise in: {', '.join(failed)}. Do not ship it before the cause is known."
+    if broken := summary.without_verdict:
+        return f"The harness itself failed in: {', '.join(broken)}. A finding may be in what was not judged."
     if summary.not_failed:
         return f"A loss that the harness planted was not found in: {', '.join(summary.not_failed)}."
     if summary.outcome is Status.PASS:

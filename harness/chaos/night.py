@@ -20,7 +20,7 @@ from harness import scenarios
 from harness.chaos.plan import Plan, name_of
 from harness.evidence.gate import is_bundle
 from harness.evidence.manifest import MANIFEST
-from harness.evidence.verdicts import FINDINGS, VERDICT
+from harness.evidence.thinned import thin
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Scenario
 from harness.model.verdict import Status
@@ -28,8 +28,6 @@ from harness.model.verdict import Status
 NIGHT: Final = "night.json"
 EPISODES: Final = "episodes.jsonl"
 PLANS: Final = "plans"
-# The files that stay of an episode that is PASS.
-_KEPT: Final = frozenset({VERDICT, FINDINGS, MANIFEST, "scenario.json", "run.json", "steps.json"})
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +39,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     release: str
     build: str
     backend: str
+    limits: str = ""  # the options --memory and --cpus
 
 
 class Episode(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -130,13 +129,7 @@ class Night:
 
     def thin(self, name: str) -> None:
         """Removes most of the evidence of an episode that is PASS."""
-        for path in (self.out / name).iterdir():
-            if path.name in _KEPT:
-                continue
-            if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+        thin(self.out / name)
 
     def _drop_unfinished(self) -> None:
         """Removes the evidence of the episode that was played when the night was killed."""

@@ -76,7 +76,7 @@ class NightResult:
 
     @property
     def exit(self) -> Exit:
-        """As of a gate; an episode on which the harness failed makes it HARNESS, unless another is FAIL."""
+        """As of a gate; an episode on which the harness failed makes it no PASS, and HARNESS unless another is FAIL."""
         return self.summary.exit
 
 
@@ -123,6 +123,7 @@ def chaos(options: ChaosOptions, progress: Progress) -> NightResult:
         release=release.version,
         build=files.digest.digest,
         backend=backend,
+        limits=options.gate.limits.command_line().strip(),
     )
     with only_night(options.out):
         night = Night.open(options.out, header)
@@ -144,7 +145,7 @@ def _play(
     _judge_waiting(playing)
     while not playing.is_over(night.next_episode()):
         _play_batch(playing)
-    summary = summary_of(night, named)
+    summary = summary_of(night, named, options.gate.limits)
     write_gate(options.out, summary)
     return NightResult(night, summary)
 
@@ -250,7 +251,8 @@ def _end(playing: _Playing, plan: Plan, folder: Path, each: BatchVerdicts, tries
     playing.night.add(_episode(playing, plan, verdict, error, took_s))
     ended = playing.night.episodes[-1]
     playing.former.add(ended.pairs)
-    if verdict is not None and verdict.status is Status.PASS:
+    # A planted loss that was not found is looked into, so its evidence stays.
+    if verdict is not None and verdict.status is Status.PASS and not ended.planted:
         playing.night.thin(folder.name)
     playing.progress.line(_line(ended))
 

@@ -12,10 +12,11 @@ import click
 from harness.commands.exit_codes import may_be_written, writable_folder
 from harness.commands.option_types import PATH, SEED_MAX, Whole, with_brokers, with_plugins
 from harness.commands.options import GateOptions
-from harness.commands.output import JSON, Output, with_output
+from harness.commands.output import Output, with_answer, with_output
 from harness.evidence.documents import plain
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
+from harness.model.limits import limits_of
 
 _EPISODES_MAX: Final = 10**9
 _VARIATIONS_MAX: Final = 1000
@@ -31,6 +32,19 @@ class _Where(TypedDict):
     kafka: str | None
     maven_repo: str | None
     backend: str
+    memory: str | None
+    cpus: float | None
+
+
+def _options(seed: int, where: _Where) -> GateOptions:
+    """The options of the brokers. BadInput for limits with which none could start."""
+    return GateOptions(
+        seed=seed,
+        kafka=where["kafka"],
+        maven_repo=where["maven_repo"],
+        backend=where["backend"],
+        limits=limits_of(where["memory"], where["cpus"]),
+    )
 
 
 @click.command()
@@ -76,7 +90,7 @@ def chaos(
         raise click.UsageError("give either --hours or --episodes: where the night ends")
     chosen = profiles.load(profile)
     may_be_written(out, "--out")
-    gate = GateOptions(seed=_seed(seed, seed_in(out)), **where)
+    gate = _options(_seed(seed, seed_in(out)), where)
     from harness.commands import chaos as night  # clients of Kafka
 
     options = night.ChaosOptions(
@@ -115,7 +129,7 @@ def _seed(given: int | None, known: int | None) -> int:
 )
 @click.option("--times", type=Whole(min=1, max=_TIMES_MAX), default=1, show_default=True, help="Play it so often.")
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="Folder of the evidence.")
-@JSON
+@with_answer
 def replay(
     evidence: Path | None,
     seed: int | None,
@@ -124,7 +138,7 @@ def replay(
     profile: str,
     times: int,
     out: Path,
-    as_json: bool,
+    output: Output,
     **where: Unpack[_Where],
 ) -> Exit:
     """Play the plan of a bundle again, or that of a generated episode, each time on a new cluster.
@@ -146,15 +160,15 @@ def replay(
             raise BadInput("give --seed and --episode")
         scenario, known = plan_of(seed, profiles.load(profile), episode, variation).scenario, seed
         wanted = frozenset()
-    options = GateOptions(seed=_seed(seed, known), **where)
+    options = _options(_seed(seed, known), where)
     from harness.commands import replay as again  # clients of Kafka
 
-    output = Output(as_json=as_json)
     with output.progress() as progress:
         played = again.replay(scenario, options, out, times, progress)
-    if as_json:
+    if output.as_json:
         output.answer({"scenario": scenario.name, "seed": options.seed, **again.document_of(played, wanted)})
-    for line in () if as_json else again.lines_of(played, wanted):
+        return again.exit_of(played)
+    for line in again.quiet_lines_of(played, wanted, out) if output.quiet else again.lines_of(played, wanted):
         click.echo(line)
     return again.exit_of(played)
 
@@ -166,8 +180,8 @@ def replay(
 @click.option("--budget", default="30m", show_default=True, metavar="TIME", help="Such as 30m, 2h or 90s.")
 @click.option("--seed", type=Whole(min=0, max=SEED_MAX), help="Seed of payloads. Default: that of BUNDLE.")
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="Folder for smallest.toml and the evidence.")
-@JSON
-def shrink(bundle: Path, budget: str, seed: int | None, out: Path, as_json: bool, **where: Unpack[_Where]) -> Exit:
+@with_answer
+def shrink(bundle: Path, budget: str, seed: int | None, out: Path, output: Output, **where: Unpack[_Where]) -> Exit:
     """Find the smallest scenario that has the findings of a bundle again: smallest.toml, and issue.md for a report.
 
     Exit 0 if the findings appeared again, 10 if they did not.
@@ -179,12 +193,13 @@ def shrink(bundle: Path, budget: str, seed: int | None, out: Path, as_json: bool
     _, known = scenario_of(bundle)
     from harness.commands import shrink as smaller  # clients of Kafka
 
-    output = Output(as_json=as_json)
+    options = _options(_seed(seed, known), where)
     with output.progress() as progress:
-        result = smaller.shrink_bundle(bundle, GateOptions(seed=_seed(seed, known), **where), out, budget_s, progress)
-    if as_json:
+        result = smaller.shrink_bundle(bundle, options, out, budget_s, progress)
+    if output.as_json:
         output.answer(result.document)
-    for line in () if as_json else result.lines:
+        return result.exit
+    for line in result.quiet_lines if output.quiet else result.lines:
         click.echo(line)
     return result.exit
 

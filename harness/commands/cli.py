@@ -104,10 +104,6 @@ def _run_options(command: Command) -> Command:
             metavar="FILE",
             help="TOML file that describes a remote storage manager of yours.",
         ),
-        click.option("--memory", metavar="SIZE", help="Memory of each node in a container, such as 768m. Default: 1g."),
-        click.option(
-            "--cpus", type=float, metavar="N", help="CPUs of each node in a container, such as 0.5. Default: no limit."
-        ),
         click.option(
             "--records",
             type=Whole(min=1, max=RECORDS_MAX),

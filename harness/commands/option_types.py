@@ -45,11 +45,15 @@ _OF_BROKERS = (
         show_default=True,
         help="Backend of the brokers; auto takes containers where an engine answers.",
     ),
+    click.option("--memory", metavar="SIZE", help="Memory of each node in a container, such as 768m. Default: 1g."),
+    click.option(
+        "--cpus", type=float, metavar="N", help="CPUs of each node in a container, such as 0.5. Default: no limit."
+    ),
 )
 
 
 def with_brokers(command: Command) -> Command:
-    """Adds the options that say which release is played, and on which backend."""
+    """Adds the options that say which release is played, on which backend, and with which limits."""
     for option in reversed(_OF_BROKERS):
         command = option(command)
     return command

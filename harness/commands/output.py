@@ -185,6 +185,24 @@ HISTORY = click.option(
 )
 
 
+def with_answer(command: Command) -> Command:
+    """Adds --json and --quiet to a command that has an answer of its own; it receives them as `output`."""
+
+    @wraps(command)
+    def run_with_answer(*arguments: object, as_json: bool, quiet: bool, **options: object) -> Exit:
+        return command(*arguments, output=Output(as_json=as_json, quiet=_exclusive(as_json, quiet)), **options)
+
+    decorated: Command = _QUIET(JSON(run_with_answer))
+    return decorated
+
+
+def _exclusive(as_json: bool, quiet: bool) -> bool:
+    """The value of --quiet, where --json does not exclude it."""
+    if as_json and quiet:
+        raise click.UsageError("--json and --quiet exclude each other")
+    return quiet
+
+
 def with_allure(command: Command) -> Command:
     """Adds the option --allure."""
     decorated: Command = _ALLURE(command)
@@ -205,13 +223,18 @@ def with_output(command: Command) -> Command:
         history: Path | None,
         **options: object,
     ) -> Exit:
-        if as_json and quiet:
-            raise click.UsageError("--json and --quiet exclude each other")
         if summary is not None:
             _check_file(summary)
         if notify is not None:
             check_url(notify)
-        output = Output(as_json=as_json, quiet=quiet, summary=summary, notify=notify, allure=allure, history=history)
+        output = Output(
+            as_json=as_json,
+            quiet=_exclusive(as_json, quiet),
+            summary=summary,
+            notify=notify,
+            allure=allure,
+            history=history,
+        )
         return command(*arguments, output=output, **options)
 
     decorated: Command = run_with_output

@@ -1,22 +1,25 @@
 """`durability shrink`: finds the smallest scenario that still has the finding of a bundle, within a time.
 
-Brokers are not deterministic, so one replay without the finding says little: first it is measured how often the plan
-fails again, and each smaller scenario is played as often as that makes it likely to show.
+Brokers are not deterministic, so one replay without the finding says little: it is measured how often the plan fails
+again, and each smaller scenario is played as often as that makes it likely to show. A single judgement costs more than
+a play, so scenarios are played in batches, and the first batch has guesses beside the plan.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from harness.chaos.played import kinds_of, scenario_of
-from harness.chaos.shrink import happenings_of, shrink
+from harness.chaos.shrink import Shrunk, happenings_of, removed_from, shrink
+from harness.chaos.suspects import guesses
 from harness.commands.options import GateOptions
-from harness.commands.replay import Played, failed_again, play_once
+from harness.commands.plays import Played, play
 from harness.evidence.verdicts import read_verdict
 from harness.model.bound import loss_bound
 from harness.model.errors import BadInput
@@ -27,14 +30,18 @@ from harness.run.progress import Progress
 
 SMALLEST: Final = "smallest.toml"
 ISSUE: Final = "issue.md"
-# The plan is first replayed at most so often, and ends after so many findings.
+# The plan is replayed so often at once, and as often again where it did not fail. So is the smallest scenario.
+REPLAYS: Final = 2
 REPLAYS_MAX: Final = 4
-FOUND_ENOUGH: Final = 2
+GUESSES_MAX: Final = 5
+# The expected times of a play and of a judgement, before the first ones ended.
+PLAY_S: Final = 45.0
+JUDGING_S: Final = 90.0
 # A smaller scenario counts as one without the finding if it would have had it with this probability.
 CONFIDENCE: Final = 0.9
 TRIES_MAX: Final = 4
-# The share of the time that is kept for the rate of the smallest scenario.
-KEPT_SHARE: Final = 0.2
+# The first judgement of a process starts Spark and compiles all queries; later ones take this share of it at most.
+WARM_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +69,11 @@ class Rate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShrinkResult:
-    """smallest, issue: the files that were written; None where the finding did not appear again."""
+    """smallest, issue: the files that were written; None where the finding did not appear again.
+
+    happenings, steps: faults and operations of the smallest scenario, and all of its steps. tried: how many scenarios
+    were tried. plays: how many plays there were, of all scenarios.
+    """
 
     before: Rate
     after: Rate
@@ -71,6 +82,8 @@ class ShrinkResult:
     smallest: Path | None
     issue: Path | None
     tried: int
+    steps: int = 0
+    plays: int = 0
 
     @property
     def exit(self) -> Exit:
@@ -82,6 +95,8 @@ class ShrinkResult:
         """All of it, for --json."""
         rates = {"before": self.before, "after": self.after}
         return {
+            "steps": self.steps,
+            "plays": self.plays,
             "smallest": None if self.smallest is None else str(self.smallest),
             "report": None if self.issue is None else str(self.issue),
             **{name: {"failed": one.failed, "played": one.played} for name, one in rates.items()},
@@ -96,48 +111,87 @@ class ShrinkResult:
             return [f"the finding did not appear again: {self.before.text}; give a longer --budget, or replay it"]
         return [
             f"before: {self.before.text}",
-            f"after:  {self.after.text}; {self.happenings} faults or operations, {self.tried} scenarios tried",
+            f"after:  {self.after.text}",
+            f"faults or operations: {self.happenings}, of {self.steps} steps; {self.tried} scenarios tried, "
+            f"{self.plays} plays",
             f"removed: {', '.join(self.removed) or 'nothing'}",
             f"smallest: {self.smallest}",
             f"report:   {self.issue}",
         ]
 
+    @property
+    def quiet_lines(self) -> list[str]:
+        """The three lines of --quiet: the word, why, and where to look."""
+        if self.smallest is None:
+            return [self.exit.name, *self.lines, "no smallest scenario"]
+        return [self.exit.name, f"{self.steps} steps; after: {self.after.text}", str(self.smallest)]
+
 
 @dataclass(slots=True)
 class _Player:
-    """Plays scenarios until the time is over, and remembers how often each one failed."""
+    """Plays scenarios until the time is over.
+
+    keeps: it keeps time for the rate of the smallest scenario. last: the latest play of each scenario that failed, by
+    its text.
+    """
 
     options: GateOptions
     out: Path
     wanted: frozenset[str]
     until_s: float
     progress: Progress
-    played: int = 0
-    longest_s: float = 0.0
+    keeps: bool = True
+    tries: int = 1
+    plays: int = 0
+    batches: int = 0
+    play_s: float = PLAY_S
+    judging_s: float = JUDGING_S
     last: dict[str, Played] = field(default_factory=dict)
 
+    def room(self) -> int:
+        """How many plays are likely to end, and to be judged, in time. The first batch is never refused."""
+        left_s = self.until_s - time.monotonic() - self.judging_s
+        if self.keeps:
+            left_s -= REPLAYS * self.play_s + WARM_SHARE * self.judging_s
+        return max(REPLAYS if not self.batches else 0, int(left_s / self.play_s))
+
     def left(self) -> bool:
-        """Whether one more run is likely to end in time."""
-        return time.monotonic() + self.longest_s < self.until_s
+        """Whether there is time for one more play."""
+        return self.room() > 0
 
-    def rate(self, scenario: Scenario, most: int, enough: int) -> Rate:
-        """Plays a scenario so often, or until it failed often enough."""
-        failed = done = 0
-        while done < most and failed < enough and (self.left() or not self.played):
-            failed += self._fails_once(scenario)
-            done += 1
-        return Rate(failed, done)
-
-    def _fails_once(self, scenario: Scenario) -> bool:
-        began_s = time.monotonic()
-        self.played += 1
-        one = play_once(scenario, self.options, self.out / f"try_{self.played:03d}", self.progress)
-        self.longest_s = max(self.longest_s, time.monotonic() - began_s)
-        failed = failed_again(one, self.wanted)
-        if failed:
-            self.last[text_of(scenario)] = one
-        self.progress.line(f"    try {self.played}: {'failed again' if failed else 'did not fail again'}")
+    def play(self, scenarios: Sequence[Scenario], *, fresh: bool = False) -> list[bool]:
+        """Plays scenarios. Returns for each whether it failed again."""
+        self.batches += 1
+        batch = play(scenarios, self.options, self.out / f"batch_{self.batches:02d}", self.progress, fresh=fresh)
+        self.plays += len(scenarios)
+        self.play_s = batch.driving_s / len(scenarios)
+        self.judging_s = batch.judging_s * (WARM_SHARE if self.batches == 1 else 1)
+        failed = [one.failed_again(self.wanted) for one in batch.plays]
+        for scenario, one, again in zip(scenarios, batch.plays, failed, strict=True):
+            self.progress.line(f"    {len(scenario.steps)} steps: {'failed again' if again else 'did not fail again'}")
+            if again:
+                self.last[text_of(scenario)] = one
         return failed
+
+    def fails(self, scenarios: Sequence[Scenario]) -> list[bool]:
+        """Whether each scenario fails in one of as many tries as the rate of the plan asks for, while there is time."""
+        failed = [False] * len(scenarios)
+        for _ in range(self.tries):
+            asked = [n for n, before in enumerate(failed) if not before][: self.room()]
+            if not asked:
+                break
+            self.progress.line(f"trying {len(asked)} smaller scenarios")
+            for n, again in zip(asked, self.play([scenarios[n] for n in asked]), strict=True):
+                failed[n] = again
+        return failed
+
+    def rate(self, scenario: Scenario, known: Rate) -> Rate:
+        """Adds plays on new clusters until there are enough of them, or no time is left."""
+        most = REPLAYS if known.failed else REPLAYS_MAX
+        some = min(most - known.played, self.room())
+        if some <= 0:
+            return known
+        return Rate(known.failed + sum(self.play([scenario] * some, fresh=True)), known.played + some)
 
 
 def shrink_bundle(evidence: Path, options: GateOptions, out: Path, budget_s: float, progress: Progress) -> ShrinkResult:
@@ -147,40 +201,61 @@ def shrink_bundle(evidence: Path, options: GateOptions, out: Path, budget_s: flo
     if not wanted:
         raise BadInput(f"{evidence} has no verdict with a finding; judge it with: durability verify {evidence}")
     began_s = time.monotonic()
-    player = _Player(options, out, wanted, began_s + budget_s * (1 - KEPT_SHARE), progress)
+    player = _Player(options, out, wanted, began_s + budget_s, progress)
     progress.line(f"looking for {', '.join(sorted(wanted))} again")
-    before = player.rate(scenario, REPLAYS_MAX, FOUND_ENOUGH)
+    suspected = guesses(scenario, *_places(evidence, wanted))[:GUESSES_MAX]
+    suspected = suspected[: max(0, player.room() - REPLAYS)]
+    progress.line(f"playing the plan {REPLAYS} times, and {len(suspected)} guesses")
+    first = player.play([*[scenario] * REPLAYS, *suspected])
+    before = Rate(sum(first[:REPLAYS]), REPLAYS)
+    hits = [one for one, again in zip(suspected, first[REPLAYS:], strict=True) if again]
     if not before.failed:
+        before = player.rate(scenario, before)
+    if not before.failed and not hits:
+        nothing = Rate(0, 0)
         return ShrinkResult(
-            before=before, after=Rate(0, 0), removed=(), happenings=0, smallest=None, issue=None, tried=0
+            before=before, after=nothing, removed=(), happenings=0, smallest=None, issue=None, tried=len(suspected)
         )
+    player.tries = before.tries
+    begin = min(hits, key=lambda one: len(one.steps)) if hits else scenario
+    shrunk = shrink(begin, player.fails, player.left)
+    player.keeps = False
+    after = player.rate(shrunk.scenario, Rate(0, 0))
+    return _written(scenario, shrunk, len(suspected), player, before, after)
 
-    def fails(smaller: Scenario) -> bool:
-        progress.line(f"trying {len(smaller.steps)} steps, {len(smaller.topics)} topics")
-        return player.rate(smaller, before.tries, 1).failed > 0
 
-    shrunk = shrink(scenario, fails, player.left)
-    player.until_s = began_s + budget_s
-    after = player.rate(shrunk.scenario, REPLAYS_MAX, FOUND_ENOUGH)
-    smallest, issue = out / SMALLEST, out / ISSUE
-    smallest.write_text(text_of(shrunk.scenario), encoding="utf-8")
+def _places(evidence: Path, wanted: frozenset[str]) -> tuple[frozenset[str], list[str]]:
+    """The topics of the findings, and the steps during which they were found, the most frequent first."""
+    found = [one for one in read_verdict(evidence).findings if one.condemns and one.kind.value in wanted]
+    steps = Counter(one.step for one in found if one.step is not None)
+    return frozenset(one.topic for one in found if one.topic is not None), [name for name, _ in steps.most_common()]
+
+
+def _written(
+    scenario: Scenario, shrunk: Shrunk, guessed: int, player: _Player, before: Rate, after: Rate
+) -> ShrinkResult:
+    """Writes the smallest scenario and the report."""
+    smallest, issue = player.out / SMALLEST, player.out / ISSUE
+    written = replace(shrunk.scenario, title=f"Shrunk from: {scenario.title}")
+    smallest.write_text(text_of(written), encoding="utf-8")
     shown = player.last.get(text_of(shrunk.scenario)) or next(reversed(player.last.values()))
-    issue.write_text(_issue(shrunk.scenario, shown, before, after, options), encoding="utf-8")
+    issue.write_text(_issue(written, shown, before, after, player), encoding="utf-8")
     return ShrinkResult(
         before=before,
         after=after,
-        removed=shrunk.removed,
+        removed=removed_from(scenario, shrunk.scenario),
         happenings=happenings_of(shrunk.scenario),
         smallest=smallest,
         issue=issue,
-        tried=shrunk.tried,
+        tried=guessed + shrunk.tried,
+        steps=len(shrunk.scenario.steps),
+        plays=player.plays,
     )
 
 
-def _issue(scenario: Scenario, shown: Played, before: Rate, after: Rate, options: GateOptions) -> str:
+def _issue(scenario: Scenario, shown: Played, before: Rate, after: Rate, player: _Player) -> str:
     """The text of a bug report."""
-    bundle = shown.out / scenario.name
-    verdict = read_verdict(bundle)
+    options, verdict = player.options, read_verdict(shown.bundle)
     found = [finding for finding in verdict.findings if finding.condemns]
     release = verdict.facts.release
     version = release.version if release else "unknown"
@@ -201,14 +276,15 @@ def _issue(scenario: Scenario, shown: Played, before: Rate, after: Rate, options
             *([f"- and {len(found) - 10} more findings"] if len(found) > 10 else []),
             "",
             "## How to see it",
-            f"    durability run {SMALLEST} --kafka {options.kafka or version} --seed {options.seed}",
+            f"    durability run {SMALLEST} --kafka {options.kafka or version} --seed {options.seed}"
+            f" --backend {options.backend}{options.limits.command_line()}",
             "",
             "## Configuration, load and steps",
             "```toml",
             text_of(scenario).rstrip(),
             "```",
             "",
-            f"Evidence, with the logs of all nodes: {bundle.relative_to(shown.out.parent)}",
+            f"Evidence, with the logs of all nodes: {shown.bundle.relative_to(player.out)}",
             "",
         ]
     )

@@ -17,7 +17,9 @@ from harness.evidence.documents import is_there, plain, read_json
 from harness.evidence.gate import (
     GATE,
     GateSummary,
+    Try,
     bundles_in,
+    decided,
     is_bundle,
     read_gate,
     rejudged,
@@ -25,13 +27,15 @@ from harness.evidence.gate import (
     write_gate,
 )
 from harness.evidence.known import with_known
-from harness.evidence.manifest import MANIFEST, check_digests, read_manifest
+from harness.evidence.manifest import MANIFEST
+from harness.evidence.thinned import JUDGED_BEFORE, is_thinned, kept_verdict
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.kafka.release.cache import default_cache
 from harness.kafka.release.java import spark_java_home
 from harness.model.errors import BadEvidence, BadInput, HarnessError
 from harness.model.exits import Exit, worst
 from harness.model.known_findings import KnownFile
+from harness.model.plugin import active
 from harness.model.schemas import REQUIRED_DOCUMENTS, TABLES
 from harness.model.verdict import Status, Verdict, overall
 from harness.run.progress import Progress
@@ -44,10 +48,12 @@ _SPARK: Final = "pip install 'kafka-durability[spark]'"
 class BatchVerdicts:
     """The verdict on each bundle, by its path, or one sentence why there is none.
 
-    refused: what is wrong with the bundle. crashed: how the harness failed on it.
+    refused: what is wrong with the bundle. crashed: how the harness failed on it. thinned: bundles of a night whose
+    verdict is from before their evidence was thinned.
     """
 
     verdicts: Mapping[Path, Verdict] = field(default_factory=dict)
+    thinned: frozenset[Path] = frozenset()
     refused: Mapping[Path, str] = field(default_factory=dict)
     crashed: Mapping[Path, str] = field(default_factory=dict)
 
@@ -88,6 +94,7 @@ class Judged:
             **plain(self.summary.document),
             "verdict": whole.name,
             "verdicts": verdicts,
+            "thinned": sorted(bundle.name for bundle in self.each.thinned),
             "refused": {bundle.name: sentence for bundle, sentence in self.each.refused.items()},
             "crashed": {bundle.name: sentence for bundle, sentence in self.each.crashed.items()},
         }
@@ -97,20 +104,29 @@ def judge_again(evidence: Path, master: str | None, progress: Progress, known: K
     """Judges a bundle, or every bundle of an --out folder. known: findings that are accepted; None = none are.
 
     An error about the one bundle that is given is raised; one about a bundle of a folder is part of the answer.
+    A thinned episode keeps the verdict that it has: its evidence is no longer there.
     """
     if is_bundle(evidence):
+        _refuse_thinned(evidence)
         (verdict,) = judge_bundles([_open(evidence)], master, progress)
         each = BatchVerdicts(verdicts={evidence: verdict})
         return Judged(summary=_summary(evidence, each, known), each=each, single=True)
     found = bundles_in(evidence)
     links = [path for path in found if path.is_symlink()]
-    bundles, refused = _opened([path for path in found if path not in links])
+    kept, unkept = _kept(evidence, [path for path in found if path not in links and is_thinned(path)])
+    others = [path for path in found if path not in links and not is_thinned(path)]
+    bundles, refused = _opened(others)
+    refused |= unkept
     refused |= {path: f"{path} is a link to evidence elsewhere; give that folder, or put a copy here" for path in links}
     refused |= _lost(evidence)
-    if not bundles and len(refused) == 1:
+    if not bundles and not kept and len(refused) == 1:
         raise BadEvidence(next(iter(refused.values())))
+    if kept:
+        progress.line(f"{JUDGED_BEFORE}: {len(kept)} of {len(found)} episodes; `durability replay` plays one again")
     each = judge_batch(bundles, master, progress)
-    each = replace(each, refused={**refused, **each.refused})
+    each = replace(
+        each, verdicts={**kept, **each.verdicts}, thinned=frozenset(kept), refused={**refused, **each.refused}
+    )
     return Judged(summary=_summary(evidence, each, known), each=each)
 
 
@@ -128,34 +144,58 @@ def damaged(evidence: Path) -> dict[str, str]:
     BadEvidence if the evidence is such a bundle itself.
     """
     if is_bundle(evidence):
-        _undamaged(evidence)
+        if is_thinned(evidence):
+            kept_verdict(evidence)
+        else:
+            _undamaged(evidence)
         return {}
+    if (evidence / GATE).is_file():
+        _check_night(evidence, read_gate(evidence))
     paths = sorted(path for path in evidence.iterdir() if is_bundle(path)) if evidence.is_dir() else []
-    thinned = _thinned(evidence)
-    _, refused = _opened([path for path in paths if path.name not in thinned], _undamaged)
-    for path in paths:
-        if path.name in thinned:
-            try:
-                _check_thinned(path)
-            except BadEvidence as why:
-                refused[path] = str(why)
-    return {path.name: sentence for path, sentence in refused.items()}
+    thinned = [path for path in paths if is_thinned(path)]
+    _, refused = _opened([path for path in paths if path not in thinned], _undamaged)
+    _, unkept = _kept(evidence, thinned)
+    return {path.name: sentence for path, sentence in {**refused, **unkept}.items()}
 
 
-def _thinned(out: Path) -> frozenset[str]:
-    """Bundles of which a night keeps little evidence: those of its episodes that are PASS."""
-    summary = read_gate(out) if (out / GATE).is_file() else None
-    if summary is None or summary.night is None:
-        return frozenset()
-    _check_night(out, summary)
-    return frozenset(r.bundle for r in summary.results if r.bundle is not None and r.status is Status.PASS)
+def _refuse_thinned(bundle: Path) -> None:
+    """BadEvidence for a thinned bundle: it cannot be judged again."""
+    if is_thinned(bundle):
+        kept_verdict(bundle)
+        raise BadEvidence(
+            f"{bundle} cannot be judged again: its night judged it PASS and thinned its evidence; play it again with: "
+            f"durability replay {bundle} --out DIR"
+        )
 
 
-def _check_thinned(path: Path) -> None:
-    """BadEvidence if the bundle is no PASS, or a file that is left of it is not the one that was sealed."""
-    if read_verdict(path).status is not Status.PASS:
-        raise BadEvidence(f"{path} is PASS in {GATE} and not in its {VERDICT}; take it from its source again")
-    check_digests(path, read_manifest(path), thinned=True)
+def _kept(out: Path, thinned: Sequence[Path]) -> tuple[dict[Path, Verdict], dict[Path, str]]:
+    """The verdicts of thinned bundles from before; and why one cannot be taken."""
+    results = read_gate(out).results if thinned and (out / GATE).is_file() else ()
+    reported = {one.bundle: one.status for result in results for one in result.tries}
+    kept: dict[Path, Verdict] = {}
+    refused: dict[Path, str] = {}
+    for path in thinned:
+        try:
+            kept[path] = _kept_one(path, reported.get(path.name, Status.PASS))
+        except BadEvidence as sentence:
+            refused[path] = str(sentence)
+    return kept, refused
+
+
+def _kept_one(path: Path, reported: Status | None) -> Verdict:
+    """The verdict on a thinned episode. reported: by gate.json. BadEvidence if it does not stand for this judgement."""
+    verdict = kept_verdict(path)
+    if verdict.scenario != path.name:
+        raise BadEvidence(f"{path / VERDICT} is about {verdict.scenario}; take the folder from its source again")
+    if reported is not Status.PASS:
+        said = "without a verdict" if reported is None else reported.value
+        raise BadEvidence(f"{path} is {said} in {GATE} and PASS in its {VERDICT}; take it from its source again")
+    if lacking := [one.name for one in active() if one.checks and one.used not in verdict.facts.plugins]:
+        raise BadEvidence(
+            f"{path} cannot be judged by the plugin {lacking[0]}: its evidence was thinned; play it again with: "
+            f"durability replay {path} --out DIR"
+        )
+    return verdict
 
 
 def _lost(out: Path) -> dict[Path, str]:
@@ -309,13 +349,24 @@ def _plants(bundle: Path) -> bool:
 def _summary(evidence: Path, each: BatchVerdicts, known: KnownFile | None) -> GateSummary:
     """The summary of what was judged. gate.json keeps the earlier result of a bundle that cannot be read any more."""
     judged = {path.name: verdict for path, verdict in each.verdicts.items()}
-    without = each.without_verdict
+    without, thinned = each.without_verdict, {path.name for path in each.thinned}
     if not (evidence / GATE).is_file():
-        return with_known(summary_of(judged), evidence, known, without)
-    again = rejudged(read_gate(evidence), judged)
+        return with_known(summary_of(judged, thinned), evidence, known, without)
+    again = rejudged(read_gate(evidence), judged, thinned)
     _check_night(evidence, again)
-    whole = with_known(again, evidence, known, without)
+    whole = with_known(_with_unjudged(again, without), evidence, known, without)
     write_gate(evidence, whole)
     # An earlier FAIL stands. An earlier PASS proves nothing any more.
     kept = [r for r in whole.results if r.bundle not in without or r.status is Status.FAIL]
+    if whole.night is not None:
+        return _with_unjudged(structs.replace(whole, results=tuple(kept)), without)
     return structs.replace(whole, results=tuple(kept))
+
+
+def _with_unjudged(night: GateSummary, without: Mapping[str, str]) -> GateSummary:
+    """The summary with the episodes that it does not name and that have no verdict: a night is no PASS without them."""
+    if night.night is None:
+        return night
+    named = {name for result in night.results for name in (result.name, *result.bundles)}
+    added = [decided(name, [Try(bundle=name, error=why)]) for name, why in without.items() if name not in named]
+    return structs.replace(night, results=(*night.results, *added))

@@ -33,13 +33,16 @@ _REMEDY: Final = "take the folder from its source again, or judge its bundles on
 class Try(Record, frozen=True, kw_only=True):
     """One run of a scenario."""
 
-    if_said: ClassVar[Collection[str]] = ("error",)
+    if_said: ClassVar[Collection[str]] = ("error", "thinned")
     bundle: Annotated[str, meaning("its folder, in OUT")]
     status: Annotated[Status | None, meaning("its own verdict; null = it could not be judged")] = field(
         name="verdict", default=None
     )
     origins: Annotated[tuple[DoubtOrigin, ...], meaning("the origins of its doubts")] = ()
     error: Annotated[str | None, meaning("why it could not be judged, in one sentence")] = None
+    thinned: Annotated[
+        bool, meaning("its evidence was thinned after this verdict, a PASS, and cannot be judged again")
+    ] = False
 
     @property
     def may_be_followed(self) -> bool:
@@ -81,11 +84,11 @@ class ScenarioResult(Record, frozen=True, kw_only=True):
         return len({one.status for one in self.tries if one.status is not None}) > 1
 
 
-def try_of(bundle: str, verdict: Verdict | None, error: str | None = None) -> Try:
+def try_of(bundle: str, verdict: Verdict | None, error: str | None = None, *, thinned: bool = False) -> Try:
     """One try with its verdict, or with the reason why it has none."""
     if verdict is None:
         return Try(bundle=bundle, error=error)
-    return Try(bundle=bundle, status=verdict.status, origins=origins_of(verdict))
+    return Try(bundle=bundle, status=verdict.status, origins=origins_of(verdict), thinned=thinned)
 
 
 def origins_of(verdict: Verdict) -> tuple[DoubtOrigin, ...]:
@@ -194,9 +197,9 @@ class GateSummary(Record, frozen=True, kw_only=True):
     night: Annotated[
         NightRule | None,
         meaning(
-            "the scenarios are episodes of a night, which is PASS if no episode is FAIL, 90 of 100 episodes with a "
-            "result proved something (PASS or FAIL), and no doubt of an episode has the origin `release`; null = the "
-            "worst result decides"
+            "the scenarios are episodes of a night, which is PASS if no episode is FAIL, each has a verdict, 90 of 100 "
+            "proved something (PASS or FAIL), and no doubt of an episode has the origin `release`; null = the worst "
+            "result decides"
         ),
     ] = None
 
@@ -246,6 +249,16 @@ class GateSummary(Record, frozen=True, kw_only=True):
         return tuple(r.name for r in self.results if self._is_planted(r) and r.status is not Status.FAIL)
 
     @property
+    def without_verdict(self) -> tuple[str, ...]:
+        """Episodes of a night on which the harness failed: a finding may be in what it did not judge."""
+        return tuple(r.name for r in self.results if self.night is not None and r.status is None)
+
+    @property
+    def thinned(self) -> tuple[str, ...]:
+        """Scenarios whose verdict is one from before their evidence was thinned."""
+        return tuple(r.name for r in self.results if any(one.thinned for one in r.tries))
+
+    @property
     def with_release_doubts(self) -> tuple[str, ...]:
         """Episodes of a night with a doubt of the origin `release`."""
         doubted = [r for r in self.results if any(DoubtOrigin.RELEASE in one.origins for one in r.tries)]
@@ -259,7 +272,8 @@ class GateSummary(Record, frozen=True, kw_only=True):
             if Status.FAIL in results:
                 return Status.FAIL
             enough = self.proved_percent >= PROVED_PERCENT
-            return Status.PASS if enough and not (self.with_release_doubts or self.not_failed) else Status.INCONCLUSIVE
+            against = self.with_release_doubts or self.not_failed or self.without_verdict
+            return Status.PASS if enough and not against else Status.INCONCLUSIVE
         without = [None for status in results if status is None] + [None for _ in self.lacking]
         return overall([*(status for status in results if status is not None), *(Status.INCONCLUSIVE for _ in without)])
 
@@ -430,31 +444,37 @@ def bundles_in(path: Path) -> list[Path]:
     return found
 
 
-def rejudged(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> GateSummary:
+def rejudged(
+    summary: GateSummary, verdicts: Mapping[str, Verdict], thinned: Collection[str] = frozenset()
+) -> GateSummary:
     """The summary with new verdicts, by the name of the bundle's folder. Other results stay.
 
+    thinned: those of `verdicts` that are from before their evidence was thinned.
     Bundles that it does not name are from a gate that died before it could name them; they are added. BadEvidence for
     a bundle of another scenario than the summary says.
     """
     named = {name for r in summary.results for name in r.bundles}
-    results = {r.name: _rejudged(summary, r, verdicts) for r in summary.results}
+    new = {bundle: try_of(bundle, verdict, thinned=bundle in thinned) for bundle, verdict in verdicts.items()}
+    results = {r.name: _rejudged(summary, r, verdicts, new) for r in summary.results}
     for bundle, verdict in verdicts.items():
         if bundle not in named:
-            results[verdict.scenario] = _with_unnamed(results.get(verdict.scenario), bundle, verdict)
+            results[verdict.scenario] = _with_unnamed(results.get(verdict.scenario), new[bundle], verdict)
     return replace(summary, results=tuple(results.values()))
 
 
-def _with_unnamed(known: ScenarioResult | None, bundle: str, verdict: Verdict) -> ScenarioResult:
+def _with_unnamed(known: ScenarioResult | None, one: Try, verdict: Verdict) -> ScenarioResult:
     """The result with one more try. Only the names of folders say which of two unnamed ones was the first."""
     if known is None:
-        return decided(verdict.scenario, [try_of(bundle, verdict)])
-    tries = sorted([*known.tries, try_of(bundle, verdict)], key=lambda one: one.bundle.endswith(AGAIN))
+        return decided(verdict.scenario, [one])
+    tries = sorted([*known.tries, one], key=lambda one: one.bundle.endswith(AGAIN))
     if [one.bundle for one in tries] != [known.name, f"{known.name}{AGAIN}"]:
-        raise BadEvidence(f"{GATE} has a result of {known.name}, and does not name its bundle {bundle}; {_REMEDY}")
+        raise BadEvidence(f"{GATE} has a result of {known.name}, and does not name its bundle {one.bundle}; {_REMEDY}")
     return decided(known.name, tries)
 
 
-def _rejudged(summary: GateSummary, result: ScenarioResult, verdicts: Mapping[str, Verdict]) -> ScenarioResult:
+def _rejudged(
+    summary: GateSummary, result: ScenarioResult, verdicts: Mapping[str, Verdict], new: Mapping[str, Try]
+) -> ScenarioResult:
     judged = {bundle: verdicts[bundle] for bundle in result.bundles if bundle in verdicts}
     if other := [bundle for bundle, verdict in judged.items() if verdict.scenario != result.name]:
         raise BadEvidence(
@@ -465,7 +485,7 @@ def _rejudged(summary: GateSummary, result: ScenarioResult, verdicts: Mapping[st
     if not judged:
         return result
     before = result.tries or [Try(bundle=bundle, error=result.error) for bundle in result.bundles]
-    tries = [try_of(one.bundle, judged[one.bundle]) if one.bundle in judged else one for one in before]
+    tries = [new[one.bundle] if one.bundle in judged else one for one in before]
     return decided(result.name, tries)
 
 
@@ -482,7 +502,10 @@ def _check_origin(summary: GateSummary, bundle: str, verdict: Verdict) -> None:
             raise BadEvidence(f"{GATE} is about the {what} {named}, and the bundle {bundle} has {played}; {_REMEDY}")
 
 
-def summary_of(verdicts: Mapping[str, Verdict]) -> GateSummary:
-    """A summary of bundles that no gate.json describes: it requires what is there."""
-    results = tuple(decided(verdict.scenario, [try_of(bundle, verdict)]) for bundle, verdict in verdicts.items())
+def summary_of(verdicts: Mapping[str, Verdict], thinned: Collection[str] = frozenset()) -> GateSummary:
+    """A summary of bundles that no gate.json describes: it requires what is there. thinned: see `rejudged`."""
+    results = tuple(
+        decided(verdict.scenario, [try_of(bundle, verdict, thinned=bundle in thinned)])
+        for bundle, verdict in verdicts.items()
+    )
     return GateSummary(required=tuple(r.name for r in results), results=results, release=NamedRelease())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from harness.chaos import profile
 from harness.chaos.plan import plan_of
-from harness.chaos.shrink import happenings_of, parts_of, shrink, without
+from harness.chaos.shrink import happenings_of, parts_of, removed_from, shrink, without
+from harness.chaos.suspects import guesses
 from harness.faults.steps.registry import check_steps
 from harness.model.scenario import toml
 from harness.model.scenario.scenario import Scenario
@@ -47,8 +50,12 @@ def kills_a_leader(scenario: Scenario) -> bool:
     return written and any(step.do == "kill" for step in scenario.steps)
 
 
+def kill_a_leader(scenarios: Sequence[Scenario]) -> list[bool]:
+    return [kills_a_leader(one) for one in scenarios]
+
+
 def test_the_smallest_scenario_has_what_the_finding_needs_and_nothing_else(scenario: Scenario) -> None:
-    shrunk = shrink(scenario, kills_a_leader, lambda: True)
+    shrunk = shrink(scenario, kill_a_leader, lambda: True)
     assert [step.do for step in shrunk.scenario.steps] == ["kill"]
     assert [topic.name for topic in shrunk.scenario.topics] == ["plain"]
     assert [producer.name for producer in shrunk.scenario.producers] == ["plain"]
@@ -71,16 +78,59 @@ def test_a_scenario_without_load_is_not_tried(scenario: Scenario) -> None:
 
 
 def test_without_time_nothing_is_removed(scenario: Scenario) -> None:
-    shrunk = shrink(scenario, kills_a_leader, lambda: False)
+    shrunk = shrink(scenario, kill_a_leader, lambda: False)
     assert shrunk.scenario == scenario
     assert shrunk.tried == 0
 
 
 def test_the_search_ends_when_the_time_is_over(scenario: Scenario) -> None:
-    times = iter([True] * 4 + [False] * 100)
-    shrunk = shrink(scenario, kills_a_leader, lambda: next(times))
+    times = iter([True] * 2 + [False] * 100)
+    shrunk = shrink(scenario, kill_a_leader, lambda: next(times))
     assert kills_a_leader(shrunk.scenario)
-    assert 0 < shrunk.tried <= 4
+    assert len(shrunk.scenario.steps) < len(scenario.steps)
+    assert removed_from(scenario, shrunk.scenario)
+
+
+def test_no_scenario_is_asked_about_twice_after_it_did_not_fail(scenario: Scenario) -> None:
+    asked: list[str] = []
+
+    def fails(smaller: Sequence[Scenario]) -> list[bool]:
+        asked.extend(text_of(one) for one in smaller)
+        return kill_a_leader(smaller)
+
+    shrink(scenario, fails, lambda: True)
+    assert len(asked) == len(set(asked))
+
+
+def test_parts_that_are_removable_alone_and_not_together_stay(scenario: Scenario) -> None:
+    def fails(smaller: Sequence[Scenario]) -> list[bool]:
+        return [any(step.do in ("kill", "pause") for step in one.steps) for one in smaller]
+
+    shrunk = shrink(scenario, fails, lambda: True)
+    assert [step.do for step in shrunk.scenario.steps] in (["kill"], ["pause"])
+
+
+def test_a_guess_is_one_fault_on_the_topics_of_the_findings(scenario: Scenario) -> None:
+    first, *others = guesses(scenario, {"plain"}, ["killed", "heal_2"])
+    assert [step.name for step in first.steps] == ["killed", "wait_leader_changed", "heal_2"]
+    assert [topic.name for topic in first.topics] == ["plain"]
+    assert [step.do for step in first.steps if step.do == "heal"] == ["heal"]
+    assert [one.steps[0].name for one in others[:2]] == ["frozen", "moved"]
+    assert {"frozen", "killed"} <= {step.name for step in others[2].steps}, "then two faults together"
+
+
+def test_a_finding_after_a_wait_suspects_the_fault_before_it(scenario: Scenario) -> None:
+    assert guesses(scenario, {"noise"}, ["wait_healthy"])[0].steps[0].name == "killed"
+    assert guesses(scenario, {"noise"}, ["moved"])[0].steps[0].name == "moved"
+
+
+@pytest.mark.parametrize("episode", range(1, 30))
+def test_every_guess_is_legal_and_smaller(episode: int) -> None:
+    scenario = plan_of(3, profile.load("default"), episode).scenario
+    for guess in guesses(scenario, {scenario.topics[0].name}, [scenario.steps[-1].name]):
+        assert toml.parse(text_of(guess), guess.name, check_steps) == guess
+        assert len(removed_from(scenario, guess)) > 0
+        assert happenings_of(guess) <= 2
 
 
 @pytest.mark.parametrize("episode", range(1, 16))
@@ -89,9 +139,9 @@ def test_every_smaller_plan_is_legal(episode: int) -> None:
     do = next(step.do for step in scenario.steps if step.do not in ("heal", "hold"))
     seen: list[Scenario] = []
 
-    def fails(smaller: Scenario) -> bool:
-        seen.append(toml.parse(text_of(smaller), smaller.name, check_steps))
-        return any(step.do == do for step in smaller.steps)
+    def fails(smaller: Sequence[Scenario]) -> list[bool]:
+        seen.extend(toml.parse(text_of(one), one.name, check_steps) for one in smaller)
+        return [any(step.do == do for step in one.steps) for one in smaller]
 
     shrunk = shrink(scenario, fails, lambda: True)
     assert happenings_of(shrunk.scenario) == 1

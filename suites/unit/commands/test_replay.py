@@ -7,17 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.replay import Played, document_of, exit_of, failed_again, lines_of
+from harness.chaos.plan import plan_of
+from harness.chaos.profile import load
+from harness.commands import cli
+from harness.commands.plays import Played
+from harness.commands.replay import document_of, exit_of, lines_of, quiet_lines_of
 from harness.commands.shrink import Rate, ShrinkResult, rates_text
 from harness.model.exits import Exit
+from harness.model.scenario.toml_text import text_of
 from harness.model.verdict import Status
 
 LOST = frozenset({"lost"})
 
 
 def played(status: Status | None, *kinds: str) -> Played:
-    code = {Status.PASS: Exit.PASS, Status.FAIL: Exit.FAIL, None: Exit.HARNESS}.get(status, Exit.INCONCLUSIVE)
-    return Played(out=Path("out/replay_1"), status=status, kinds=frozenset(kinds), exit=code)
+    return Played(bundle=Path("out/replays_1/calm_1"), status=status, kinds=frozenset(kinds))
 
 
 @pytest.mark.parametrize(
@@ -31,7 +35,7 @@ def played(status: Status | None, *kinds: str) -> Played:
     ],
 )
 def test_only_the_same_kind_of_finding_is_the_same_failure(one: Played, wanted: frozenset[str], again: bool) -> None:
-    assert failed_again(one, wanted) == again
+    assert one.failed_again(wanted) == again
 
 
 def test_a_replay_says_how_often_it_failed_again() -> None:
@@ -76,3 +80,26 @@ def test_a_replay_is_a_document() -> None:
 def test_a_report_says_that_the_rate_of_the_smallest_scenario_was_not_measured() -> None:
     assert rates_text(Rate(1, 1), Rate(0, 0)).startswith("There was no time left to measure")
     assert rates_text(Rate(1, 1), Rate(1, 2)).startswith("The scenario below fails in 1 of 2 replays")
+
+
+def test_the_answer_has_three_lines_with_quiet() -> None:
+    lines = quiet_lines_of([played(Status.FAIL, "lost"), played(Status.PASS)], LOST, Path("out"))
+    assert lines == ["FAIL", "failed again: 1 of 2 times (lost)", "out"]
+
+
+@pytest.mark.parametrize("command", ["replay", "shrink"])
+def test_quiet_and_json_exclude_each_other(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "out")
+    assert cli.invoke([command, str(tmp_path), "--out", out, "--quiet", "--json"]) is Exit.USAGE
+    assert "--json and --quiet exclude each other" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["chaos", "replay", "shrink"])
+def test_a_limit_with_which_no_broker_starts_is_refused(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = tmp_path / "calm.toml"
+    plan.write_text(text_of(plan_of(1, load("default"), 1).scenario), "utf-8")
+    arguments = ["--episodes", "1"] if command == "chaos" else [str(plan)]
+    assert cli.invoke([command, *arguments, "--out", str(tmp_path / "out"), "--cpus", "0.01"]) is Exit.USAGE
+    assert "--cpus 0.01 is too little CPU time" in capsys.readouterr().err
