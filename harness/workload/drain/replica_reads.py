@@ -45,6 +45,10 @@ _NO_BROKER: Final = -1  # in statistics: no broker serves the partition now
 STALL_LEAST_S: Final = 12.0
 DELEGATION_LEAST_S: Final = 5.0
 GAPS_FEW: Final = 3  # a read with more of them costs the budget
+# A broker that gives the same records again and again makes evidence that nobody can judge: copies of one record are
+# compared with each other. A read that has got so many times what its log holds, and these more, has shown it.
+_REPEATS_MAX: Final = 4
+_REPEATED_LEAST: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,6 +104,17 @@ class ReadProgress:
     def reached(self) -> bool:
         """Whether it was read to the target, and from the wanted replica."""
         return self.stuck_reason is None and self.position >= self.target
+
+    def repeats(self, rows: int) -> bool:
+        """Whether that many rows are too many for this log. Then the read says why it ends."""
+        holds = self.target - max(self.start, 0)
+        if rows <= _REPEATS_MAX * holds + _REPEATED_LEAST:
+            return False
+        self.stuck_reason = (
+            f"{self.topic}[{self.partition}] gave {rows:,} records for {holds:,} offsets, the same ones again and "
+            f"again, and the read was at offset {self.position} of {self.target}"
+        )
+        return True
 
     def record(self) -> Read:
         """The read as reads.json has it."""
@@ -342,7 +357,16 @@ class CopyReader:
             moved |= self._advance(self.reads[place], offset)
         for event in events:
             moved |= self._on_event(consumer, observer, event)
+        for place in observer.next_offset if records else ():
+            self._end_repeats(consumer, self.reads[place], observer.rows[place])
         return moved
+
+    def _end_repeats(self, consumer: Consumer, read: ReadProgress, rows: int) -> None:
+        if read.place in self._ended or not read.repeats(rows):
+            return
+        self._ended.add(read.place)
+        consumer.pause([TopicPartition(*read.place)])
+        self._timeouts.budget.begin(f"the read {self.name} was given the same records again and again")
 
     def _on_event(self, consumer: Consumer, observer: Observer, event: Message) -> bool:
         if read := self._jumped(event):

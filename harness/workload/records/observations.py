@@ -47,6 +47,7 @@ class Observer:
         self._names = list(topic_ids)
         self._codes: dict[str | None, int] = {name: code for code, name in enumerate(self._names)}
         self.seen = 0
+        self.rows: dict[Place, int] = defaultdict(int)
         self.next_offset: dict[Place, int] = defaultdict(int)
         self._farthest: dict[Place, int] = defaultdict(int)
         self._received: dict[Place, int] = {}  # the last offset in the session
@@ -104,6 +105,7 @@ class Observer:
                 }
             )
             self._received[place] = last
+            self.rows[place] += mine.stop - mine.start
             self.next_offset[place] = last + 1
             self._farthest[place] = max(last + 1, self._farthest[place])
         self.seen += count

@@ -136,6 +136,10 @@ class Scripted:
         self.seekable = seekable
         self.assigned: list[int] = []
         self.sought: list[int] = []
+        self.paused: list[tuple[str, int]] = []
+
+    def pause(self, places: list[Any]) -> None:
+        self.paused += [(place.topic, place.partition) for place in places]
 
     def consume(self, records: int, timeout_s: float) -> list[Message]:
         events, text = self.polls.pop(0) if len(self.polls) > 1 else self.polls[0]
@@ -180,7 +184,9 @@ def test_reading_records_again_is_no_progress() -> None:
     """Otherwise a read before a gap in the log would end only at its total timeout."""
     copy = reader(None)
     consumer = Scripted(copy, ([event(KafkaError._AUTO_OFFSET_RESET)], statistics(1, 0)))
-    observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
+    observer: Any = SimpleNamespace(
+        next_offset={PLACE: 7}, rows={PLACE: 0}, observe=lambda records: None, new_session=lambda _: None
+    )
     moved = []
     for offset in (7, 3, 7, 8):
         observer.next_offset[PLACE] = offset
@@ -192,6 +198,21 @@ def test_reading_records_again_is_no_progress() -> None:
     assert not any(moved)
     begin = OFFSET_BEGINNING
     assert [at for at in consumer.assigned if at != -1] == [begin, begin, 8, begin, 8, 8, 8, begin]
+
+
+@pytest.mark.parametrize(("times", "ended"), [(4, False), (5, True)])
+def test_a_read_ends_if_it_is_given_the_same_records_again_and_again(
+    times: int, ended: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each row of the same offset is compared with all others, so a broker without end makes evidence without end."""
+    monkeypatch.setattr(replica_reads, "_REPEATED_LEAST", 0)
+    copy = reader(None)
+    consumer = Scripted(copy, ([Message(topic="t", partition=0, offset=20)], statistics(1, 0)))
+    observer: Any = SimpleNamespace(next_offset={PLACE: 21}, rows={PLACE: times * (42 - 5)}, observe=lambda _: None)
+    copy._turn(cast(Any, consumer), observer)
+    assert consumer.paused == ([PLACE] if ended else [])
+    why = "t[0] gave 185 records for 37 offsets, the same ones again and again, and the read was at offset 21 of 42"
+    assert copy.reads[PLACE].stuck_reason == (why if ended else None)
 
 
 def read_with_gap(
@@ -211,7 +232,9 @@ def read_with_gap(
     timeouts = timeouts or ReadTimeouts()
     copy = CopyReader(CONTEXT, copies, {}, isolation="read_committed", broker=broker, timeouts=timeouts)
     consumer = Scripted(copy)
-    observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
+    observer: Any = SimpleNamespace(
+        next_offset={PLACE: 7}, rows={PLACE: 0}, observe=lambda records: None, new_session=lambda _: None
+    )
     copy.reads[PLACE].position = 7
     jump = event(KafkaError._AUTO_OFFSET_RESET)
     for _ in range(jumps):
@@ -257,7 +280,9 @@ def unreadable(offset: int, *, segment_starts: tuple[int, ...] = (5, 20, 30), ti
     """A read at offset 7; its leader fails `times` times to read an offset."""
     copies = [replace(COPY, segment_starts=segment_starts)]
     copy = CopyReader(CONTEXT, copies, {}, isolation="read_committed", broker=None, timeouts=ReadTimeouts())
-    observer: Any = SimpleNamespace(next_offset={PLACE: 7}, observe=lambda records: None, new_session=lambda _: None)
+    observer: Any = SimpleNamespace(
+        next_offset={PLACE: 7}, rows={PLACE: 0}, observe=lambda records: None, new_session=lambda _: None
+    )
     copy.reads[PLACE].position = 7
     failed = Message(topic="t", partition=0, offset=offset, error=KafkaError(KafkaError.UNKNOWN))
     for _ in range(times):
