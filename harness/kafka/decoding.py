@@ -10,5 +10,20 @@ from __future__ import annotations
 import threading
 from typing import Final
 
+from kafka.protocol.api_header import RequestHeader
+from kafka.protocol.api_message import ApiMessage
+
 # Held while a message is decoded.
 DECODING: Final = threading.Lock()
+
+
+def answer_class(asked: RequestHeader) -> type[ApiMessage] | None:
+    """The class of the answers to a request; None if kafka-python knows none.
+
+    The first question for a version makes a class, and the library keeps a weak reference to the last one that was
+    made. Two threads at once make two, one of them is dropped, and if the reference is to that one, each later question
+    in this process raises ReferenceError.
+    """
+    with DECODING:
+        kind: type[ApiMessage] | None = asked.get_response_class()
+        return kind

@@ -25,7 +25,7 @@ from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from harness.kafka.admin.security import PLAINTEXT, Login, Security
-from harness.kafka.decoding import DECODING
+from harness.kafka.decoding import DECODING, answer_class
 from harness.model.errors import HarnessFailure
 
 ANSWER_S: Final = 1.5  # the time for one broker's answer to an ordinary request
@@ -142,7 +142,7 @@ class Connection:
         message = question.build(version)
         message.API_VERSION = version
         message.with_header(correlation_id=0, client_id=_CLIENT_ID)
-        return Prepared(bytearray(message.encode(header=True, framed=True)), message.header.get_response_class())
+        return Prepared(bytearray(message.encode(header=True, framed=True)), _kind_of_answer(message))
 
     def close(self) -> None:
         self._socket.close()
@@ -181,7 +181,7 @@ class Connection:
         message.API_VERSION = version
         message.with_header(correlation_id=self._correlation, client_id=_CLIENT_ID)
         self._send(message.encode(header=True, framed=True), give_up_at)
-        return self._answer(message.header.get_response_class(), give_up_at)
+        return self._answer(_kind_of_answer(message), give_up_at)
 
     def _send(self, frame: bytes | bytearray, give_up_at: float) -> None:
         self._socket.settimeout(_left(give_up_at))
@@ -366,6 +366,13 @@ def metadata_offset(answer: ApiVersionsResponse) -> int:
 
 def _versions_request() -> ApiMessage:
     return ApiVersionsRequest(client_software_name=_CLIENT_ID, client_software_version="1")
+
+
+def _kind_of_answer(message: ApiMessage) -> type[ApiMessage]:
+    kind = answer_class(message.header)
+    if kind is None:
+        raise HarnessFailure(f"kafka-python has no class for the answer to {type(message).__name__}")
+    return kind
 
 
 def _refusal_of_tls(address: tuple[str, int], refused: ssl.SSLError) -> Exception:

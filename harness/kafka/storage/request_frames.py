@@ -19,7 +19,7 @@ from kafka.protocol.consumer import HeartbeatRequest, OffsetCommitRequest
 from kafka.protocol.producer import TxnOffsetCommitRequest  # the imports also register the answers
 
 from harness.kafka.admin.wire import error_name
-from harness.kafka.decoding import DECODING
+from harness.kafka.decoding import DECODING, answer_class
 
 FRAME_BYTES_MAX: Final = 128 << 20
 LENGTH: Final = struct.Struct(">i")
@@ -92,7 +92,7 @@ def errors_of(head: Head, answer: bytes) -> tuple[str, ...] | None:
     """
     asked = RequestHeader(request_api_key=APIS[head.api], request_api_version=head.version)
     try:
-        kind = asked.get_response_class()
+        kind = answer_class(asked)
         if kind is None:
             return None
         with DECODING:
