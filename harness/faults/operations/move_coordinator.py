@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -13,18 +12,13 @@ from harness.faults.steps.produce import transactional
 from harness.faults.steps.step import Action, Done, EffectProof, ProducerRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
+from harness.faults.steps.transaction_phases import Phase, await_phase
 from harness.model.contract.internal_topics import TRANSACTIONS, state_partition
 from harness.model.errors import HarnessTimeout
 from harness.model.facts import FactKind
 from harness.model.scenario.scenario import Deadline
-from harness.model.waiting import wait_for
 
-# The phases, by Kafka's names of a transaction's states. In the second one the markers are on their way.
-PHASES: Final[Mapping[str, frozenset[str]]] = {
-    "open": frozenset({"Ongoing"}),
-    "decided": frozenset({"PrepareCommit", "PrepareAbort"}),
-    "ended": frozenset({"CompleteCommit", "CompleteAbort", "Empty"}),
-}
+PHASES: Final[tuple[Phase, ...]] = ("open", "decided", "ended")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,26 +49,12 @@ class MoveCoordinator(Action):
         moved: dict[str, list[int]] = {}
         for phase in PHASES:
             leaders = prepare(context, [place])  # the slow part comes before the wait for the phase
-            missed = _missed(context, asked, phase, until_s - time.monotonic())
-            if missed is not None:
+            try:
+                await_phase(context, asked, phase, until_s - time.monotonic())
+            except HarnessTimeout as missed:
                 why = f"the coordinator moved in {len(moved)} of {len(PHASES)} phases; {missed}"
                 return Done(resolved={"moved": moved}, effect=EffectProof(False, why, {"moved": moved}))
             elect(context, leaders)
             moved[phase] = leaders[place]
         why = f"it moved while a transaction of {self.producer} was open, while it was decided, and after its end"
         return Done(resolved={"moved": moved}, effect=EffectProof(True, why, {"moved": moved}))
-
-
-def _missed(context: StepContext, transactional_id: str, phase: str, deadline_s: float) -> str | None:
-    """Why no transaction was seen in this phase; None as soon as there is one."""
-    try:
-        wait_for(
-            lambda: {of.state for of in context.admin.transactions([transactional_id]).values()},
-            until=lambda states: bool(states & PHASES[phase]),
-            deadline_s=deadline_s,
-            what=f"a transaction that is {phase}",
-            interval_s=0.01,
-        )
-    except HarnessTimeout as missed:
-        return str(missed)
-    return None

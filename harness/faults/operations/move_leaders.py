@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from harness.faults.operations.elect import await_leaders
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import named
-from harness.faults.steps.step import Action, BrokersExpr, Done, EffectProof, PartitionsExpr
+from harness.faults.steps.produce import transactional
+from harness.faults.steps.step import Action, BrokersExpr, Done, EffectProof, PartitionsExpr, ProducerRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
+from harness.faults.steps.transaction_phases import missed
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.facts import FactKind
 from harness.model.place import Place
+
+DECIDED_S: Final = 30.0  # the longest wait for a transaction that begins to end
 
 
 def next_order(state: PartitionState, without: tuple[int, ...]) -> list[int]:
@@ -52,25 +56,37 @@ def elect(context: StepContext, leaders: Mapping[Place, list[int]]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class MoveLeaders(Action):
-    """`without` names brokers that must not lead, such as "broker(3)" or "brokers(2, 3)"."""
+    """`without` names brokers that must not lead, such as "broker(3)" or "brokers(2, 3)".
+
+    Where `producer` is named, markers of one of its transactions are on their way at the election.
+    """
 
     do: ClassVar[str] = "move_leaders"
     drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"without": ("",)}
     facts: ClassVar[Declares] = (Declared(FactKind.LEADERS_MOVED),)
     summary: ClassVar[str] = "Makes another in-sync replica the preferred leader of each partition, and elects it."
-    proof: ClassVar[str] = "the chosen replica leads"
+    proof: ClassVar[str] = (
+        "the chosen replica leads; with `producer`: just before, the coordinator had begun to end a transaction of it"
+    )
     internal: ClassVar[bool] = True
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr
     without: BrokersExpr = ""
+    producer: ProducerRef = ""
 
     def validate(self, plan: StepValidation) -> None:
+        if self.producer:
+            transactional(plan, self.producer)
         if alone := [t.name for t in plan.topics_of(self.on) if t.replicas == 1]:
             raise BadInput(f"on: {alone[0]} has one replica, so no other can lead; give it replicas = 2 or more")
 
     def perform(self, context: StepContext) -> Done:
         places = context.places(self.on)
         leaders = prepare(context, places, context.nodes(self.without) if self.without else ())
-        elect(context, leaders)
         seen = {f"{t}/{p}": {"leader": moved} for (t, p), moved in leaders.items()}
+        # The slow part, which is over, would let the moment pass.
+        late = missed(context, self.producer, "decided", DECIDED_S) if self.producer else None
+        elect(context, leaders)
+        if late is not None:
+            return Done(resolved=seen, effect=EffectProof(False, f"no marker was on its way: {late}", seen))
         return Done(resolved=seen, effect=EffectProof(True, f"{named(places)} got another leader", seen))

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness.faults.operations import elect
-from harness.faults.operations.move_coordinator import PHASES, MoveCoordinator
+from harness.faults.operations.move_coordinator import MoveCoordinator
 from harness.faults.steps.step import Done
 from harness.kafka.admin.client import PartitionState
 from harness.model.contract.internal_topics import TRANSACTIONS, state_partition
@@ -91,8 +91,3 @@ def test_a_leader_that_stays_is_not_a_missing_phase(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cluster, "elect_leaders", lambda *_: None)
     with pytest.raises(HarnessTimeout, match="the chosen leader"):
         performed(cluster)
-
-
-def test_no_state_belongs_to_two_phases() -> None:
-    states = [state for of_phase in PHASES.values() for state in of_phase]
-    assert len(states) == len(set(states))

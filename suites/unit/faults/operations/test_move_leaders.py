@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
-from harness.faults.operations import elect
-from harness.faults.operations.move_leaders import next_order
+from harness.faults.operations import elect, move_leaders
+from harness.faults.operations.move_leaders import MoveLeaders, next_order
 from harness.faults.operations.reassign import ReassignAway
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import HarnessTimeout
@@ -69,3 +70,45 @@ def test_a_leader_that_stays_is_reported_and_its_replica_requested_again(monkeyp
     with pytest.raises(HarnessTimeout, match="another leader"), ReassignAway(on=("t/0",)).active(context_on(cluster)):
         pass
     assert cluster.asked == [[2, 3], [2, 3, 1]]
+
+
+class Deciding:
+    """A cluster with a coordinator that reports these states, and notes which one was the last before the election."""
+
+    def __init__(self, *states: str) -> None:
+        self.state = state(1)
+        self.reported = list(states)
+        self.elected_in = self.last = ""
+
+    def partitions(self, topics: list[str]) -> list[PartitionState]:
+        return [self.state]
+
+    def reassign(self, wanted: dict[tuple[str, int], list[int]]) -> None:
+        self.state = replace(self.state, replicas=tuple(*wanted.values()))
+
+    def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> None:
+        self.elected_in = self.last
+        self.state = replace(self.state, leader=self.state.replicas[0])
+
+    def transactions(self, ids: list[str]) -> dict[str, SimpleNamespace]:
+        self.last = self.reported.pop(0) if len(self.reported) > 1 else self.reported[0]
+        return {"payments": SimpleNamespace(state=self.last)}
+
+
+def test_the_election_meets_markers_on_their_way() -> None:
+    cluster = Deciding("Ongoing", "PrepareCommit", "CompleteCommit")
+    done = MoveLeaders(on=("t/0",), producer="payments").perform(context_on(cluster))
+    assert cluster.elected_in == "PrepareCommit"
+    assert done.effect is not None
+    assert done.effect.held
+
+
+def test_an_election_without_markers_is_no_effect(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their leaders move all the same, so that the scenario goes on as planned."""
+    monkeypatch.setattr(move_leaders, "DECIDED_S", 0.1)
+    cluster = Deciding("Ongoing")
+    done = MoveLeaders(on=("t/0",), producer="payments").perform(context_on(cluster))
+    assert cluster.state.leader == 2
+    assert done.effect is not None
+    assert not done.effect.held
+    assert done.effect.because.startswith("no marker was on its way: waited")
