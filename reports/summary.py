@@ -21,6 +21,7 @@ from harness.model.finding import (
     GROUP_KINDS,
     METADATA_KINDS,
     NODE_KINDS,
+    PRODUCER_KINDS,
     SEEN_KINDS,
     Finding,
 )
@@ -334,6 +335,7 @@ def amount_of(finding: Finding) -> str:
         ("node", NODE_KINDS),
         ("difference", METADATA_KINDS),
         ("cluster", CLUSTER_KINDS),
+        ("producer", PRODUCER_KINDS),
         ("partition", GROUP_KINDS),
         ("election", ELECTION_KINDS),
     )

@@ -201,6 +201,12 @@ class Kind(FindingKind, Described):
         "A coordinator does not end a transaction although no client is there any more and its timeout is over.",
         {"transactions", "run.json: transactions_ended"},
     )
+    TRANSACTION_REFUSED = (
+        "transaction_refused",
+        "A coordinator refuses every commit, or every call of another kind, of a client that is not fenced.",
+        {"transactions", "run.json: calls_recorded"},
+        {"transactions", "failed_calls"},
+    )
     GROUP_UNSETTLED = (
         "group_unsettled",
         "A consumer group does not come to rest after healing with each partition given to one of its members.",
@@ -320,18 +326,22 @@ CLUSTER_KINDS = frozenset({Kind.NOT_RECOVERED})
 GROUP_KINDS = frozenset({Kind.GROUP_UNSETTLED})
 ELECTION_KINDS = frozenset({Kind.UNCLEAN_ELECTION})
 
+# These concern transactional producers, not records.
+PRODUCER_KINDS = frozenset({Kind.TRANSACTION_REFUSED})
+
 # These concern admin operations, not records.
 ADMIN_KINDS = frozenset({Kind.ADMIN_LOST, Kind.ADMIN_RESURRECTED, Kind.ADMIN_PHANTOM, Kind.METADATA_DIVERGENCE})
 
 # These concern the metadata of nodes, not records.
 METADATA_KINDS = frozenset({Kind.WRONG_SNAPSHOT, Kind.STALE_METADATA, Kind.PRODUCER_IDS_REUSED})
 
-# Their times are those of a report or of a decision of the controllers, not of a send.
+# Their times are those of a report, of a decision of the controllers or of a refused call, not of a send.
 SEEN_KINDS = METADATA_KINDS | {
     Kind.NOT_IN_SYNC,
     Kind.WRONGLY_ELIGIBLE,
     Kind.UNCLEAN_ELECTION,
     Kind.ABOVE_HIGH_WATERMARK,
+    Kind.TRANSACTION_REFUSED,
 }
 
 
@@ -347,7 +357,7 @@ class Finding(Record, frozen=True, kw_only=True):
     stream: Annotated[int | None, meaning("the stream, if all records are of one")] = None
     seq_first: Annotated[int | None, meaning("the first sequence number in the stream")] = None
     seq_last: Annotated[int | None, meaning("the last sequence number in the stream")] = None
-    count: Annotated[int, meaning("how many records, operations, nodes or differences of metadata")] = 1
+    count: Annotated[int, meaning("how many records, operations, producers, nodes or differences of metadata")] = 1
     first_ns: Annotated[int | None, meaning("the first send of the records; or when a node ended")] = None
     last_ns: Annotated[int | None, meaning("the last send of the records; or when a node ended")] = None
     step: Annotated[str | None, meaning("the step during which they were acked")] = None

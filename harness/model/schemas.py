@@ -273,6 +273,25 @@ FAILED_SENDS: Final[TableColumns] = {
     "failed_ns": Column("int64", "when its result was reported"),
 }
 
+# One row for each call of a transactional client that failed, with the error that it reported. Calls that succeeded are
+# in TRANSACTIONS and OFFSET_COMMITS.
+FAILED_CALLS: Final[TableColumns] = {
+    "producer": Column("string", "name of the producer in run.json"),
+    "call": Column(
+        "string",
+        "`init` (init_transactions), `offsets` (send_offsets_to_transaction), `commit` or `abort`",
+    ),
+    "error": Column(
+        "string",
+        "name of the error that the client reported: of a broker's answer, such as `INVALID_TXN_STATE` (of the Java "
+        "client the class, such as `InvalidTxnStateException`), or of the client's own, with `_` in front",
+    ),
+    "initialised_ns": Column("int64?", "as in `transactions`; null for `init`"),
+    "transaction_timeout_ms": Column("int64?", "transaction.timeout.ms of the client; null = unknown"),
+    "called_ns": Column("int64", "before and after the call"),
+    "returned_ns": Column("int64", "before and after the call"),
+}
+
 # One row for each operation of an admin: one request, sent once. An acknowledged operation is promised, like a record.
 ADMIN_OPS: Final[TableColumns] = {
     "op": Column("int64", "number of the operation, unique for its writer"),
@@ -505,6 +524,7 @@ TABLE_COLUMNS: Final[dict[str, TableColumns]] = {
     "deliveries": DELIVERIES,
     "batches": BATCHES,
     "failed_sends": FAILED_SENDS,
+    "failed_calls": FAILED_CALLS,
     "admin_ops": ADMIN_OPS,
     "admin_views": ADMIN_VIEWS,
     "lookups": LOOKUPS,
@@ -529,6 +549,7 @@ ACKS: Final = ("all", "1", "0")
 PROBE_REASONS: Final = ("batch", "segment", "time", "commit", "log_start", "below_log_start")
 PROBE_ENDS: Final = ("enough", "end", "out_of_range", "silent")
 ANSWERS: Final = ("accept", "release", "reject")  # of a member of a share group, for a record
+CALLS: Final = ("init", "offsets", "commit", "abort")  # of a transactional client
 ISOLATIONS: Final = ("read_committed", "read_uncommitted")
 VALUE_FORMS: Final = ("null", "empty")  # of a record without a value
 TIMESTAMP_TYPES: Final = ("create", "append")
@@ -551,6 +572,7 @@ WORDS: Final[dict[str, dict[str, tuple[str, ...]]]] = {
     "deliveries": {"answer": ANSWERS, "outcome": _OUTCOMES},
     "batches": {"control": ("commit", "abort", "other"), "timestamp_type": TIMESTAMP_TYPES},
     "failed_sends": {},
+    "failed_calls": {"call": CALLS},
     "admin_ops": {"kind": tuple(word.value for word in Did), "outcome": _OUTCOMES},
     "admin_views": {"phase": PHASES},
     "lookups": {},
@@ -573,6 +595,7 @@ COUNTED: Final[dict[str, tuple[str, ...]]] = {
     "deliveries": ("partition", "offset", "count"),
     "batches": ("partition", "base_offset", "last_offset"),
     "failed_sends": ("partition", "count"),
+    "failed_calls": (),
     "admin_ops": ("op",),
     "admin_views": ("node",),
     "lookups": ("partition", "offset"),

@@ -244,6 +244,7 @@ class _Record:
             capabilities=tuple(sorted(self.cluster.capabilities)),
             timestamps="send",
             groups_resume=True,
+            calls_recorded=None if self.scenario.kafka_streams else True,
             has_history=self.has_history,
             recovered=self.recovered,
             transactions_settled=self.transactions_settled,

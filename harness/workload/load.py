@@ -232,7 +232,7 @@ class Load:
 
     def unserved_since(self, mark: Mark) -> list[str]:
         """Clients without progress since the mark: readers without a later record, groups and producers without a
-        later commit.
+        later commit, and producers with a call that failed and has not succeeded since.
 
         It checks only partitions with acks and with a producer that runs all the time, and no reader that shares its
         partitions with other members of a group.
@@ -253,7 +253,7 @@ class Load:
         ends = [
             f"transactions of {name}"
             for name, committed in mark.committed.items()
-            if transactional[name].outcomes[TxnOutcome.COMMITTED.value] <= committed
+            if transactional[name].outcomes[TxnOutcome.COMMITTED.value] <= committed or transactional[name].waits_for
         ]
         return [*stalled, *uncommitted, *ends]
 
@@ -493,6 +493,7 @@ def _txn_tables(spec: Producer, tables: _ThreadTables) -> TxnTables:
     return TxnTables(
         transactions=tables.table("transactions", spec.name),
         offset_commits=tables.table("offset_commits", f"{spec.name}-txn"),
+        failed_calls=tables.table("failed_calls", spec.name),
     )
 
 

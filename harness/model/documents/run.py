@@ -213,6 +213,9 @@ class Run(Record, frozen=True, kw_only=True):
             "may be a seek forward"
         ),
     ] = None
+    calls_recorded: Annotated[
+        bool | None, meaning("true: every failed call of a transactional client is in `failed_calls`")
+    ] = None
     has_history: Annotated[bool | None, meaning("true: the run wrote history.json, and is in doubt without it")] = None
     timestamps: Annotated[
         Literal["send"] | None,

@@ -80,6 +80,7 @@ class Prepared:
     deliveries: DataFrame
     batches: DataFrame
     failed_sends: DataFrame
+    failed_calls: DataFrame
     places: DataFrame
     numbered_places: DataFrame
     numbered_readers: DataFrame
@@ -144,6 +145,7 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
         deliveries=frames["deliveries"],
         batches=frames["batches"],
         failed_sends=frames["failed_sends"],
+        failed_calls=frames["failed_calls"],
         places=places,
         numbered_places=numbered_places,
         numbered_readers=_numbered_readers(spark, cases, frames["probes"]),

@@ -163,6 +163,12 @@ class RecordingProducer:
             self.open()
 
     @property
+    def transaction_timeout_ms(self) -> int | None:
+        """transaction.timeout.ms of its clients; None if the setting is left to the client."""
+        declared = self._settings.get("transaction.timeout.ms")
+        return None if declared is None else int(str(declared))
+
+    @property
     def places(self) -> list[Place]:
         """All partitions that this producer writes to."""
         return [(t, p) for t, partitions in self._partitions.items() for p in range(partitions)]

@@ -29,6 +29,7 @@ from harness.model.outcome import TxnOutcome
 from harness.model.place import Place
 from harness.workload.meters import NONE
 from harness.workload.pacing import Pace
+from harness.workload.producers.failed_calls import Call, FailedCalls
 from harness.workload.producers.loops import ROUND_S, BurstResult, ProducerLoop
 from harness.workload.producers.outcomes import outcome_of_offset_commit
 from harness.workload.producers.recording_producer import CHUNK, RecordingProducer, Tally, client_error
@@ -69,6 +70,7 @@ class TxnTables:
 
     transactions: TableWriter
     offset_commits: TableWriter
+    failed_calls: TableWriter
 
 
 class TransactionLoop(ProducerLoop):
@@ -88,6 +90,7 @@ class TransactionLoop(ProducerLoop):
         self.doubts: list[str] = []
         self.errors: list[str] = []  # of calls after which a client was abandoned
         self.end_error: str | None = None  # of the last commit or abort that failed
+        self.failed_calls = FailedCalls(tables.failed_calls, self.name, producer.transaction_timeout_ms)
         self._tables = tables
         self._segment_bytes = segment_bytes
         self._random = random.Random(f"{producer.context.seed}/{producer.spec.name}")
@@ -98,6 +101,15 @@ class TransactionLoop(ProducerLoop):
         self._drawn = 0
         self._initialised_ns: int | None = None  # when init_transactions of the client returned
         self._end_called_ns: int | None = None  # when the end of the transaction was called first
+
+    @property
+    def waits_for(self) -> set[Call]:
+        """Calls that failed and have not succeeded since, of the kinds that it makes again and again: one that aborts
+        only after failed sends may never have a reason to abort again."""
+        again: set[Call] = {"init", "commit"}
+        again |= {"abort"} if self.spec.abort_share else set()
+        again |= {"offsets"} if self.spec.offsets_of is not None else set()
+        return again & self.failed_calls.last.keys()
 
     def _run(self) -> None:
         self._initialise()
@@ -179,7 +191,7 @@ class TransactionLoop(ProducerLoop):
         called_ns, error = now_ns(), None
         send = self.producer.client.send_offsets_to_transaction
         try:
-            self._timed_calls.call(lambda: send(parts, self._group, _CALL_S), _HANG_S)
+            self._call("offsets", lambda: send(parts, self._group, _CALL_S))
         except KafkaException as failure:
             error = failure.args[0].name()
         except CallHung:
@@ -196,7 +208,7 @@ class TransactionLoop(ProducerLoop):
         self._end_called_ns = now_ns()
         while True:
             try:
-                self._timed_calls.call(lambda: end(_CALL_S), _HANG_S)
+                self._call("commit" if commit else "abort", lambda: end(_CALL_S))
                 self.producer.record()
                 return TxnOutcome.COMMITTED if commit else TxnOutcome.ABORTED
             except (KafkaException, SystemError) as failure:
@@ -207,6 +219,11 @@ class TransactionLoop(ProducerLoop):
                 if not error.retriable() or time.monotonic() > give_up_at_s:
                     return TxnOutcome.UNKNOWN
 
+    def _call(self, what: Call, do: Callable[[], object]) -> None:
+        """Calls the client, and records an error. CallHung if the call does not return in time."""
+        with self.failed_calls.of(what, self._initialised_ns):
+            self._timed_calls.call(do, _HANG_S)
+
     def _initialise(self) -> None:
         """Calls init_transactions, which also ends a transaction that an earlier incarnation left open (KIP-98)."""
         if self.spec.offsets_of is not None and self._group is None:
@@ -215,7 +232,7 @@ class TransactionLoop(ProducerLoop):
         while True:
             init = self.producer.client.init_transactions
             try:
-                self._timed_calls.call(partial(init, _CALL_S), _HANG_S)
+                self._call("init", partial(init, _CALL_S))
                 self._initialised_ns = now_ns()
                 return
             except CallHung as hung:

@@ -57,7 +57,7 @@ class Application:
             seed=1,
             java=JAVA,
         )
-        self.tables = TxnTables(transactions=self.transactions, offset_commits=self.commits)
+        self.tables = TxnTables(transactions=self.transactions, offset_commits=self.commits, failed_calls=Table())
         self.rows = Rows(self.spec, self.context, self.tables, self.processed)
 
     def tell(self, *frames: bytes) -> None:

@@ -1,0 +1,124 @@
+"""The failed calls of a transactional client."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from harness.evidence.writer import BundleWriter
+from harness.model.scenario.scenario import Producer, Transactions
+from harness.model.schemas import TABLES
+from harness.workload.java.java_process import JavaError
+from harness.workload.meters import Meters
+from harness.workload.producers.failed_calls import FailedCalls
+from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Target
+from harness.workload.producers.streams import Numbers
+from harness.workload.producers.transactions import TransactionLoop, TxnTables
+from harness.workload.timed_calls import CallHung
+
+REFUSED = KafkaException(KafkaError(KafkaError.INVALID_PRODUCER_ID_MAPPING))
+
+
+class Rows:
+    """A table in memory."""
+
+    def __init__(self) -> None:
+        self.rows: list[Mapping[str, object]] = []
+
+    def append(self, columns: Mapping[str, object]) -> None:
+        self.rows.append(columns)
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+def _of_a_fatal_error() -> SystemError:
+    """The exception that Python raises if confluent-kafka calls a callback while an error is set."""
+    broken = SystemError("returned a result with an exception set")
+    broken.__cause__ = REFUSED
+    return broken
+
+
+@pytest.mark.parametrize(
+    ("raised", "error"),
+    [
+        (REFUSED, "INVALID_PRODUCER_ID_MAPPING"),
+        (_of_a_fatal_error(), "INVALID_PRODUCER_ID_MAPPING"),
+        (KafkaException(JavaError("InvalidTxnStateException")), "InvalidTxnStateException"),
+        (CallHung("no return within 20 s"), "_HUNG"),
+    ],
+)
+def test_a_failed_call_is_a_row_with_its_error_and_raises_it(raised: Exception, error: str) -> None:
+    table = Rows()
+    calls = FailedCalls(table, "payments", 30_000)
+    with pytest.raises(type(raised)), calls.of("commit", 7):
+        raise raised
+    (row,) = table.rows
+    assert row.keys() == TABLES["failed_calls"].keys()
+    assert (row["producer"], row["call"], row["error"], row["initialised_ns"]) == ("payments", "commit", error, 7)
+    assert calls.last == {"commit": error}
+
+
+def test_a_call_that_succeeds_is_no_row_and_ends_the_failures_of_its_kind() -> None:
+    table = Rows()
+    calls = FailedCalls(table, "payments", None)
+    for kind in ("commit", "offsets"):
+        with pytest.raises(KafkaException), calls.of(kind, 7):
+            raise REFUSED
+    with calls.of("commit", 7):
+        pass
+    assert len(table.rows) == 2
+    assert calls.last == {"offsets": "INVALID_PRODUCER_ID_MAPPING"}
+
+
+def test_no_client_was_initialised_before_it_is() -> None:
+    table = Rows()
+    with pytest.raises(KafkaException), FailedCalls(table, "payments", 30_000).of("init", 7):
+        raise REFUSED
+    assert table.rows[0]["initialised_ns"] is None
+
+
+def test_an_error_of_the_harness_is_no_error_of_a_client() -> None:
+    table = Rows()
+    with pytest.raises(SystemError), FailedCalls(table, "payments", 30_000).of("abort", 7):
+        raise SystemError("bad")
+    assert not table.rows
+
+
+@pytest.mark.parametrize(
+    ("declared", "waits_for"),
+    [
+        ({}, {"commit", "abort"}),
+        ({"abort_share": 0.0}, {"commit"}),
+        ({"abort_share": 0.0, "offsets_of": "g"}, {"commit", "offsets"}),
+    ],
+)
+def test_a_load_waits_for_calls_that_it_makes_again_and_again(
+    tmp_path: Path, declared: dict[str, Any], waits_for: set[str]
+) -> None:
+    bundle = BundleWriter(tmp_path)
+    context = ProducerContext(
+        bootstrap="127.0.0.1:1",
+        targets={"t": Target(topic="t", topic_id="id", partitions=1)},
+        numbers=Numbers(),
+        meters=Meters(),
+        ledger=bundle.table("ledger", "p"),
+        reservations=bundle.table("reservations", "p"),
+        run=1,
+        seed=1,
+    )
+    spec = Producer(name="p", topics=("t",), transactions=Transactions(**declared))
+    names = ("transactions", "offset_commits", "failed_calls")
+    tables = TxnTables(**{name: bundle.table(name, "p") for name in names})
+    loop = TransactionLoop(RecordingProducer(spec, context), 1.0, tables, {})
+    assert loop.producer.transaction_timeout_ms == 30_000
+    loop.failed_calls.last |= {"commit": "UNKNOWN", "abort": "UNKNOWN", "offsets": "UNKNOWN"}
+    assert loop.waits_for == waits_for
+    bundle.close()
