@@ -24,10 +24,11 @@ _COMPLETION = "_DURABILITY_COMPLETE"  # a shell asks for completions, which need
 def main() -> NoReturn:
     """Runs the command that the process was started with, and ends the process with its exit code."""
     try:
+        from harness.commands.afterwards import with_work_afterwards
         from harness.commands.exit_codes import guarded, open_streams
 
         open_streams()
-        sys.exit(int(guarded(_run)))
+        sys.exit(with_work_afterwards(lambda: int(guarded(_run))))
     except KeyboardInterrupt:  # in the few milliseconds before `guarded` handles signals
         if sys.stderr is not None:
             sys.stderr.write("durability: interrupted; nothing was started\n")

@@ -11,6 +11,7 @@ from typing import Final
 
 from msgspec import structs
 
+from harness.commands.spark_archive import spark_archive
 from harness.commands.tracebacks import first_line, save_traceback
 from harness.evidence import Bundle
 from harness.evidence.documents import is_there, plain, read_json
@@ -30,8 +31,8 @@ from harness.evidence.known import with_known
 from harness.evidence.manifest import MANIFEST
 from harness.evidence.thinned import JUDGED_BEFORE, is_thinned, kept_verdict
 from harness.evidence.verdicts import VERDICT, read_verdict
-from harness.kafka.release.cache import default_cache
-from harness.kafka.release.java import spark_java_home
+from harness.kafka.release.cache import Cache, default_cache
+from harness.kafka.release.java import Java, home_for_spark, spark_java, spark_java_home
 from harness.model.errors import BadEvidence, BadInput, HarnessError
 from harness.model.exits import Exit, worst
 from harness.model.known_findings import KnownFile
@@ -301,8 +302,21 @@ def judge_bundles(bundles: Sequence[Bundle], master: str | None, progress: Progr
         from harness.verify import judge
     except ModuleNotFoundError as absent:
         raise BadInput(f"judging needs {absent.name}: {_SPARK}") from None
-    use_fitting_java()
-    return list(judge(bundles, master=master, progress=progress))
+    java = use_fitting_java()
+    return list(judge(bundles, master=master, progress=progress, java_flags=lambda: _archive_flags(java)))
+
+
+def _archive_flags(java: Java) -> Sequence[str]:
+    """Flags for a class-data archive of Spark; none where there cannot be one, which only costs time."""
+    from pyspark.find_spark_home import _find_spark_home
+
+    from harness.verify.engine.session import LASTING_FLAGS, ended_java
+
+    try:
+        cache = Cache(default_cache())
+        return spark_archive(java, Path(_find_spark_home()), cache, LASTING_FLAGS, ended_java).java_flags()
+    except (OSError, BadInput):
+        return ()
 
 
 def check_judge() -> None:
@@ -312,9 +326,12 @@ def check_judge() -> None:
     spark_java_home(default_cache())
 
 
-def use_fitting_java() -> None:
-    """Sets JAVA_HOME to a Java that PySpark runs with: its launcher takes any Java that JAVA_HOME names."""
-    os.environ["JAVA_HOME"] = str(spark_java_home(default_cache()))
+def use_fitting_java() -> Java:
+    """Sets JAVA_HOME to a Java that PySpark runs with, and returns it: PySpark's launcher takes any Java that JAVA_HOME
+    names."""
+    java = spark_java()
+    os.environ["JAVA_HOME"] = str(home_for_spark(java, default_cache()))
+    return java
 
 
 def _check_night(out: Path, summary: GateSummary) -> None:

@@ -57,9 +57,11 @@ def judge(
     progress: Progress = lambda _: None,
     write: bool = True,
     at_once_bytes: int = AT_ONCE_BYTES,
+    java_flags: Callable[[], Sequence[str]] = tuple,
 ) -> list[Verdict]:
     """The verdict on each bundle, in order. Writes verdict.json and findings.parquet into each, unless `write` is
-    False. at_once_bytes: of tables of several bundles that are judged at the same time.
+    False. at_once_bytes: of tables of several bundles that are judged at the same time. java_flags: see
+    `open_session`.
 
     JAVA_HOME must name a Java that Spark runs on. Raises BadEvidence for a bundle with documents that cannot be judged.
     """
@@ -68,7 +70,7 @@ def judge(
         return []
     sizes = [_size_bytes(bundle) for bundle in bundles]
     progress("starting Spark")
-    spark = open_session(master, size_bytes=sum(sizes))
+    spark = open_session(master, size_bytes=sum(sizes), java_flags=java_flags)
     verdicts: list[Verdict] = []
     for some in _batches(sizes, at_once_bytes):
         with java_runs(spark):

@@ -22,14 +22,14 @@ from harness.clusters.nodes.security import Security
 from harness.clusters.nodes.storage_format import Formatted, formatted, java_tool
 from harness.clusters.nodes.tier_folder import make_store
 from harness.clusters.processes.addresses import TOXIPROXY_PORT, Addresses
-from harness.clusters.processes.class_data_archive import java_fingerprint, with_fast_start
+from harness.clusters.processes.class_data_archive import with_fast_start
 from harness.clusters.processes.slots import take_slot
 from harness.clusters.processes.supervision import Supervision
 from harness.clusters.state import RunState, new_run, remove_directory
 from harness.clusters.sweep import sweep
 from harness.kafka.release.cache import Cache
 from harness.kafka.release.go_tool import S3_TOOL, TOXIPROXY_TOOL, go_tool
-from harness.kafka.release.java import Java, find_java
+from harness.kafka.release.java import Java, find_java, java_fingerprint
 from harness.kafka.release.release import Release
 from harness.model.backend import PROCESSES
 from harness.model.errors import HarnessFailure, HarnessTimeout

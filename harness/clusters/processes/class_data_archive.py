@@ -9,7 +9,6 @@ time of a jar differs.
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ from harness.clusters.nodes.node_files import LogWatch, Site
 from harness.clusters.nodes.storage_format import build_key, copy_formatted
 from harness.clusters.processes.runner import ProcessState
 from harness.kafka.release.cache import Cache, Progress
-from harness.kafka.release.java import Java
+from harness.kafka.release.class_archives import prune, usable
 from harness.kafka.settings.node_settings import JVM_FLAGS, combined_properties, logging_properties
 from harness.kafka.storage.uuids import new_uuid
 from harness.model.errors import HarnessFailure
@@ -109,13 +108,13 @@ def _class_archive(site: Site, cache: Cache, progress: Progress) -> Path | None:
     """
     key = f"classes-{_key(site)}"
     archive = cache.root / "tools" / f"{key}.jsa"
-    if not _usable(archive):
+    if not usable(archive):
         with cache.locked(key, progress):
             if not archive.exists():
                 progress(f"preparing a fast start of Kafka {site.release.version} (once, about ten seconds)")
                 _make(_Training(site, site.directory / TRAINING), archive, progress)
-    _prune(archive.parent)
-    return archive if _usable(archive) else None
+    prune(archive.parent, "classes-*.jsa", _KEPT)
+    return archive if usable(archive) else None
 
 
 def _make(training: _Training, archive: Path, progress: Progress) -> None:
@@ -136,28 +135,6 @@ def _adopt(made: Path, archive: Path) -> None:
     arriving.replace(archive)
 
 
-def _usable(archive: Path) -> bool:
-    """Whether the archive exists and is not empty. Marks it as used, so that it is not pruned."""
-    try:
-        os.utime(archive)
-        return archive.stat().st_size > 0
-    except FileNotFoundError:
-        return False
-
-
-def java_fingerprint(java: Java) -> str:
-    """Identifies an installation of Java by its path, and by size and time of its libjvm.so."""
-    library = next(iter(java.home.glob("lib/server/libjvm.so")), java.executable).stat()
-    return f"{java.home}\0{library.st_size}\0{library.st_mtime_ns}"
-
-
 def _key(site: Site) -> str:
     parts = (build_key(site.release), site.launch.machine, *JVM_FLAGS)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
-
-
-def _prune(folder: Path) -> None:
-    """Removes all but the last used archives: patched builds come and go. A JVM keeps an archive that it has mapped."""
-    archives = sorted(folder.glob("classes-*.jsa"), key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in archives[_KEPT:]:
-        path.unlink(missing_ok=True)

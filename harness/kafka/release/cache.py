@@ -3,7 +3,7 @@
     store/<algorithm>-<hex>/<name>   content under its own checksum, so one file serves every release that names it
     releases/<key>.json              which contents make up a release (see release.py)
     locks/<key>.lock                 one writer for each key; never deleted, because a deleted lock file excludes no one
-    tools/                           programs, formatted folders and class data archives that were made once
+    tools/                           programs, formatted folders and class-data archives that were made once
     tmp/                             files being written; each folder in it is locked by the harness that uses it
 
 A file appears by rename and is complete then. Its checksum is verified whenever it is used.
@@ -169,6 +169,17 @@ class Cache:
             yield
         finally:
             lock.release()
+
+    @contextmanager
+    def locked_if_free(self, key: str) -> Iterator[bool]:
+        """Like `locked`, but does not wait. Yields False when another harness or thread does the same work."""
+        lock = FileLock(self.root / "locks" / f"{key}.lock")
+        mine = self._acquired(lock, 0)
+        try:
+            yield mine
+        finally:
+            if mine:
+                lock.release()
 
     def _wait_for(self, lock: FileLock, waiting: str, pace: Pace) -> None:
         give_up_at = time.monotonic() + LOCK_DEADLINE_S

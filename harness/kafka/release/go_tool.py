@@ -9,22 +9,17 @@ import importlib.util
 import os
 import platform
 import shutil
-import subprocess
-import sys
 import sysconfig
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from harness.kafka.release.cache import Cache, Digest, Pace, Progress
+from harness.kafka.release.guarded_build import run_guarded
 from harness.model.errors import BadInput
 
 _BUILD_S = 900.0
-_LOOK_S = 0.5
-_END_S = 10.0
-_GUARD: Final = Path(__file__).with_name("build_guard.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,41 +119,20 @@ def go_toolchains() -> Iterator[Path]:
 def _go_install(go: Path, tool: GoTool, scratch: Path, pace: Pace) -> str | None:
     """None when it worked, otherwise Go's last line of output."""
     output = scratch / "output"
-    command = [str(os.getpid()), str(scratch), str(go), "install", tool.module]
-    with output.open("wb") as log:
-        guard = subprocess.Popen(
-            # -I: neither this directory nor the user's environment shadows the standard library.
-            [sys.executable, "-I", "-S", str(_GUARD), *command],
-            cwd=scratch,
-            env=_environment(scratch),
-            stdin=subprocess.PIPE,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,  # Ctrl-C goes to the harness, which ends the build
-        )
-    assert guard.stdin is not None
-    try:
-        code = _wait_for(guard, lambda: pace(f"building {tool.what} {tool.version}"))
-    finally:
-        guard.stdin.close()  # ends a build that still runs
-        guard.wait(_END_S)
+    code = run_guarded(
+        [str(go), "install", tool.module],
+        folder=scratch,
+        output=output,
+        env=_environment(scratch),
+        deadline_s=_BUILD_S,
+        look=lambda: pace(f"building {tool.what} {tool.version}"),
+    )
     if code is None:
         return f"not finished after {_BUILD_S:g} s"
     if code == 0:
         return None
     lines = [line for line in output.read_text("utf-8", "replace").splitlines() if line.strip()]
     return lines[-1].strip() if lines else f"exit code {code}"
-
-
-def _wait_for(guard: subprocess.Popen[bytes], say: Callable[[], None]) -> int | None:
-    """The exit code of the build; None when it has not ended in time. Until then `say` is called every half second."""
-    give_up_at = time.monotonic() + _BUILD_S
-    while time.monotonic() < give_up_at:
-        try:
-            return guard.wait(min(_LOOK_S, max(0.0, give_up_at - time.monotonic())))
-        except subprocess.TimeoutExpired:
-            say()
-    return None
 
 
 def _environment(scratch: Path) -> dict[str, str]:

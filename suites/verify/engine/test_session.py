@@ -166,6 +166,29 @@ def test_an_empty_master_is_refused(master: str) -> None:
         open_session(master)
 
 
+# Another master than one on this machine. The script has neither Spark nor Java.
+ELSEWHERE = """
+from harness.commands.exit_codes import guarded
+from harness.verify.engine.session import open_session
+def flags():
+    print("asked")
+    return ()
+raise SystemExit(int(guarded(lambda: open_session(MASTER, java_flags=flags))))
+"""
+
+
+@pytest.mark.parametrize(
+    ("master", "asked"), [("'spark://host:7077'", ""), ("'local[1]'", "asked\n"), ("None", "asked\n")]
+)
+def test_only_a_session_on_this_machine_asks_for_flags_of_java(spark_home: Path, master: str, asked: str) -> None:
+    (spark_home / "bin" / "spark-submit").write_text("#!/bin/sh\nexit 1\n")
+    environment = os.environ | {"SPARK_HOME": str(spark_home), "PYTHONPATH": str(ROOT), "TMPDIR": str(spark_home)}
+    code = ELSEWHERE.replace("MASTER", master)
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120)
+    assert done.stdout == asked
+    assert done.returncode == (Exit.HARNESS if master == "None" else Exit.USAGE)
+
+
 def test_java_has_room_for_compiled_plans(spark: SparkSession) -> None:
     """Judging a few hundred bundles at once fills 48 MiB; a Java without room for code throws at random places."""
     assert spark._jvm is not None

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.clusters.nodes.storage_format import build_key, copy_formatted, format_node, reformat
-from harness.clusters.processes.class_data_archive import _KEPT, _adopt, _prune, _usable
+from harness.clusters.processes.class_data_archive import _adopt
 from harness.kafka.release.release import Release
 from harness.kafka.storage.uuids import new_uuid
 from harness.model.errors import HarnessFailure
@@ -122,25 +122,8 @@ def test_any_change_of_the_class_path_is_another_build(tmp_path: Path) -> None:
     assert build_key(release) == keys[2]
 
 
-def test_the_last_used_archives_are_kept(tmp_path: Path) -> None:
-    archives = [tmp_path / f"classes-{number}.jsa" for number in range(_KEPT + 2)]
-    for age, archive in enumerate(archives):
-        archive.write_bytes(b"x")
-        os.utime(archive, (1000 - age, 1000 - age))
-    assert _usable(archives[-1])  # being used makes it the newest
-    _prune(tmp_path)
-    assert set(tmp_path.iterdir()) == {*archives[: _KEPT - 1], archives[-1]}
-
-
 def test_an_archive_appears_complete(tmp_path: Path) -> None:
     (tmp_path / "made").write_bytes(b"classes")
     _adopt(tmp_path / "made", tmp_path / "classes-1.jsa")
     assert (tmp_path / "classes-1.jsa").read_bytes() == b"classes"
-    assert _usable(tmp_path / "classes-1.jsa")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["classes-1.jsa", "made"]
-
-
-def test_an_empty_or_missing_archive_is_not_used(tmp_path: Path) -> None:
-    (tmp_path / "classes-1.jsa").touch()
-    assert not _usable(tmp_path / "classes-1.jsa")
-    assert not _usable(tmp_path / "absent.jsa")

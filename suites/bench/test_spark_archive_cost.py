@@ -1,0 +1,44 @@
+"""CPU seconds of `durability verify` with and without a class-data archive for Spark, and of making it.
+
+Commands with and without it alternate. What is asserted is that the archive is made and changes no verdict.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from harness.commands.spark_archive import SESSIONS_BEFORE
+from harness.evidence.verdicts import read_verdict
+from suites.bench.made_bundle import ONE_READER, make_bundle
+from suites.bench.test_verify_cost import SIZES, VERIFY, used_by
+
+PAIRS: Final = int(os.environ.get("BENCH_PAIRS", "3"))
+HEADER: Final = "| records | what | CPU s | wall s | peak MiB |\n|---|---|---|---|---|"
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_the_cost_of_judging_with_a_class_data_archive(
+    size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bundle = make_bundle(tmp_path / "bundle", size, readers=ONE_READER)
+
+    def row(what: str, cache: Path) -> str:
+        monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
+        used = used_by(*VERIFY, str(bundle))
+        return f"| {size} | {what} | {used.cpu_s:.1f} | {used.wall_s:.1f} | {used.peak_mib} |"
+
+    rows = [row("without", tmp_path / "with")]
+    verdict = read_verdict(bundle)
+    (count,) = tmp_path.glob("with/kafka-durability/tools/spark-classes-*.sessions")
+    count.write_bytes(b"." * SESSIONS_BEFORE)
+    rows.append(row("without, and the archive is made", tmp_path / "with"))
+    assert count.with_suffix(".jsa").stat().st_size > 0
+    for pair in range(PAIRS):
+        rows += [row("without", tmp_path / f"without-{pair}"), row("with", tmp_path / "with")]
+    with capsys.disabled():
+        print("", HEADER, *rows, sep="\n")
+    assert read_verdict(bundle) == verdict
