@@ -239,11 +239,6 @@ def _deleted(verdicts: Mapping[str, Verdict]) -> list[Line]:
     return [(f"  {found.total():,}{of} deleted: {by}.", "")]
 
 
-_PUBLISHED: Final = "Maven Central"  # the source of a release whose version alone names it
-_OTHER_REPOSITORY: Final = "the Maven repository "  # its URL follows
-_LOCAL: Final = ("directory ", "tarball ")
-
-
 def replay_command(summary: GateSummary, verdict: Verdict, other: str = "") -> str:
     """The command that plays a scenario again; empty where it is not known.
 
@@ -279,14 +274,10 @@ def replay_lacks(summary: GateSummary) -> str:
 
 def _kafka_of(release: NamedRelease) -> str:
     """The value of --kafka for a release, and the repository that has it; empty where they are not known."""
-    source = release.source or ""
-    if source.startswith(_PUBLISHED):
-        return release.version or ""
-    if source.startswith(_OTHER_REPOSITORY) and release.version:
-        return f"{release.version} --maven-repo {shlex.quote(source.removeprefix(_OTHER_REPOSITORY))}"
-    if source.startswith("image:"):
-        return shlex.quote(source.split(" ", 1)[0])
-    return next((shlex.quote(source.removeprefix(kind)) for kind in _LOCAL if source.startswith(kind)), "")
+    if not release.kafka:
+        return ""
+    repository = "" if release.maven_repo is None else f" --maven-repo {shlex.quote(release.maven_repo)}"
+    return f"{shlex.quote(release.kafka)}{repository}"
 
 
 def try_lines(result: ScenarioResult) -> list[Line]:

@@ -170,7 +170,14 @@ def task_of(
 
 def reported(release: Release, build: BuildDigest | None = None) -> NamedRelease:
     """The release as documents name it."""
-    return NamedRelease(version=release.version, commit=release.commit, source=release.source, build=build)
+    return NamedRelease(
+        version=release.version,
+        commit=release.commit,
+        source=release.source,
+        kafka=release.kafka or None,
+        maven_repo=release.maven_repo,
+        build=build,
+    )
 
 
 def _summary(choice: Choice, selection: Selection, named: NamedRelease, options: GateOptions) -> GateSummary:

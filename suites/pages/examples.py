@@ -20,7 +20,9 @@ from harness.model.verdict import Doubt, Status, Verdict
 from suites.unit.evidence_examples import judged, lost, verdict
 from suites.unit.reports.timeline_examples import position, send, step, write_run, write_steps, write_table
 
-RELEASE: Final = NamedRelease(version="4.3.1", commit="abc123", source="Maven Central https://repo1.maven.org/maven2")
+RELEASE: Final = NamedRelease(
+    version="4.3.1", commit="abc123", source="Maven Central https://repo1.maven.org/maven2", kafka="4.3.1"
+)
 FAIL_EXAMPLE: Final = Path(__file__).parents[1] / "unit" / "reports" / "fail_example"
 MANY: Final = 200
 MIB: Final = 1 << 20

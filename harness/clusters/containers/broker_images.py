@@ -55,7 +55,7 @@ def image_release(spec: str, cache: Path, progress: Progress) -> Release:
     finally:
         client.close()
     source = f"{spec} ({image.id[:19]}, laid out as {found.layout.makers}, started {image.way})"
-    return Release(found.version, found.commit, source, found.jars, image=image)
+    return Release(found.version, found.commit, source, found.jars, kafka=spec, image=image)
 
 
 def broker_image(

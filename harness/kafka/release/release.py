@@ -46,6 +46,8 @@ _RUNNABLE = "a version such as 4.3.1, a directory with libs/ or a kafka_*.tgz, o
 class Release:
     """A Kafka build that can be run. `version` and `commit` are those that the build itself reports.
 
+    kafka, maven_repo: the options that name it, as values of --kafka and --maven-repo; "" = no option names it, None =
+    it came from no repository, or from Maven Central. `source` says the same to people.
     The files of `classpath` are on this machine, or inside `image` when the build is an image of brokers.
     place: the directory or tarball on this machine that the build was taken from. tarball: the tarball that has it.
     file_storage, tier_jars, s3_jars, faulty_storage: jars for clusters with a remote tier in a folder, with Kafka's
@@ -60,6 +62,8 @@ class Release:
     source: str
     classpath: tuple[Path, ...]
     notes: tuple[str, ...] = ()
+    kafka: str = ""
+    maven_repo: str | None = None
     image: BrokerImage | None = None
     place: Path | None = None
     tarball: Path | None = None
@@ -278,7 +282,9 @@ class _Maven:
         said, commit = identity(classpath)
         odd = [] if said == version else [f"its jars say version {said}, not {version}"]
         name = "Maven Central" if self.is_central else "the Maven repository"
-        return Release(said, commit, f"{name} {self.url}", classpath, (*odd, *notes))
+        repository = None if self.is_central else self.url
+        source = f"{name} {self.url}"
+        return Release(said, commit, source, classpath, (*odd, *notes), kafka=version, maven_repo=repository)
 
 
 def _newest(maven: _Maven) -> Release:
@@ -326,15 +332,17 @@ def classpath_in(jars: Sequence[Jar], cache: Cache) -> tuple[Path, ...]:
 def _local(path: Path, cache: Cache, progress: Progress) -> Release:
     build = find_build(path) if path.is_dir() else path
     if build.is_dir():
-        classpath, source, tarball = classpath_of(build), f"directory {path.absolute()}", None
+        classpath, kind, given, tarball = classpath_of(build), "directory", path.absolute(), None
     elif build.is_file():
-        classpath, source, tarball = _unpacked(build, cache, progress), f"tarball {build.absolute()}", build
+        classpath, kind, given, tarball = _unpacked(build, cache, progress), "tarball", build.absolute(), build
     else:  # reading a pipe or a device may never end
         raise BadInput(f"{build} is neither a directory nor a plain file: give {_RUNNABLE}")
     version, commit = identity(classpath, tarball)
+    source = f"{kind} {given}"
+    found = Release(version, commit, source, classpath, kafka=str(given), place=path.absolute(), tarball=tarball)
     binding = fitting_binding(jar.name for jar in classpath)
     if binding is None:
-        return Release(version, commit, source, classpath, place=path.absolute(), tarball=tarball)
+        return found
     try:
         added = _fetched_binding(binding, cache, progress)
     except BadInput as error:
@@ -343,8 +351,7 @@ def _local(path: Path, cache: Cache, progress: Progress) -> Release:
             f"{binding.version}.jar cannot be downloaded: {error}"
         ) from error
     note = f"{binding.artifact} {binding.version} was added, because brokers write no log without it"
-    classpath = (*classpath, *classpath_in(added, cache))
-    return Release(version, commit, source, classpath, (note,), place=path.absolute(), tarball=tarball)
+    return replace(found, classpath=(*classpath, *classpath_in(added, cache)), notes=(note,))
 
 
 def _fetched_binding(binding: Dependency, cache: Cache, progress: Progress) -> list[Jar]:

@@ -44,10 +44,17 @@ class BuildDigest(Record, frozen=True, kw_only=True):
 class NamedRelease(Record, frozen=True, kw_only=True):
     """A release of Kafka, as far as it is known."""
 
-    if_said: ClassVar[Collection[str]] = ("build", "java")
+    if_said: ClassVar[Collection[str]] = ("kafka", "maven_repo", "build", "java")
     version: Annotated[str | None, meaning("its version")] = None
     commit: Annotated[str | None, meaning("the commit that it was built from")] = None
-    source: Annotated[str | None, meaning("where it was taken from")] = None
+    source: Annotated[str | None, meaning("where it was taken from, in words")] = None
+    kafka: Annotated[
+        str | None,
+        meaning("the value of `--kafka` that names it; older bundles, and those of clusters of somebody else, lack it"),
+    ] = None
+    maven_repo: Annotated[
+        str | None, meaning("the value of `--maven-repo`, for a release of another repository than Maven Central")
+    ] = None
     build: Annotated[
         BuildDigest | None, meaning("the digest of its files; bundles of before December 2026 lack it")
     ] = None

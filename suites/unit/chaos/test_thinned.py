@@ -273,7 +273,7 @@ def test_word_and_exit_code_of_a_night_are_one(tmp_path: Path) -> None:
 
 def test_a_night_names_its_limits_where_an_episode_is_played_again(tmp_path: Path) -> None:
     night = night_with(tmp_path / "out", Status.PASS)
-    release = NamedRelease(version="4.4.0", source="Maven Central")
+    release = NamedRelease(version="4.4.0", source="Maven Central", kafka="4.4.0")
     summary = summary_of(night, release, Limits(memory=1 << 30, cpus=0.5))
     said = replay_command(summary, read_verdict(night.out / name_of(1)))
     assert said.startswith(f"durability run plans/{name_of(1)}.toml --kafka 4.4.0 --seed 7")

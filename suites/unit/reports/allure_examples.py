@@ -16,7 +16,7 @@ from suites.unit.evidence_examples import lost, verdict
 from suites.unit.reports.timeline_examples import at, write_run
 
 HOSTILE = "<script>alert(1)</script>\x1b[31m\r\n=1+1"
-RELEASE = NamedRelease(version="4.4.0", commit="abc123", source="Maven Central")
+RELEASE = NamedRelease(version="4.4.0", commit="abc123", source="Maven Central", kafka="4.4.0")
 
 
 def write_judged(folder: Path, given: Verdict, began_s: float = 0.0, **said: object) -> Path:

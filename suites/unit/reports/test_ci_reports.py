@@ -24,7 +24,7 @@ from reports.overview import quiet_lines
 from reports.vote import vote_lines
 from suites.unit.evidence_examples import lost, verdict
 
-RELEASE = NamedRelease(version="4.3.1", commit="abc123", source="Maven Central")
+RELEASE = NamedRelease(version="4.3.1", commit="abc123", source="Maven Central", kafka="4.3.1")
 HOSTILE = (
     "<img src=x onerror=alert(1)> | **bold** [link](http://evil.example) `code` @team #1000 www.evil.com \x1b[31m\nnext"
 )

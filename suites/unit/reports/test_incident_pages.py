@@ -41,7 +41,7 @@ from suites.unit.reports.incident_examples import (
 from suites.unit.reports.test_review import HOSTILE, Text
 from suites.unit.reports.timeline_examples import TOPIC_ID, at
 
-RELEASE = NamedRelease(version="4.3.1", commit="abc123", source="Maven Central")
+RELEASE = NamedRelease(version="4.3.1", commit="abc123", source="Maven Central", kafka="4.3.1")
 
 
 def written(bundle: Path) -> Path:

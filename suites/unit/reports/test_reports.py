@@ -45,7 +45,7 @@ from reports.summary import _share, durable_text, promised_lines, replay_command
 from reports.terminal import clean
 from suites.unit.evidence_examples import judged, lost, verdict
 
-RELEASE = NamedRelease(version="4.3.1", commit="abc123", source="Maven Central")
+RELEASE = NamedRelease(version="4.3.1", commit="abc123", source="Maven Central", kafka="4.3.1")
 OUT = Path("durability-out/x")
 
 
@@ -303,19 +303,21 @@ def test_incidents_that_fit_are_all_shown_and_nothing_is_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "kafka"),
+    ("kafka", "maven_repo", "named"),
     [
-        ("Maven Central https://repo1.maven.org/maven2", "4.3.1"),
-        ("the Maven repository https://host/staging", "4.3.1 --maven-repo https://host/staging"),
-        ("directory /opt/my kafka", "'/opt/my kafka'"),
-        ("tarball /opt/kafka.tgz", "/opt/kafka.tgz"),
-        ("image:apache/kafka:4.3.1 (sha256:1234, laid out as Apache)", "image:apache/kafka:4.3.1"),
-        ("somewhere", None),
+        ("4.3.1", None, "4.3.1"),
+        ("4.3.1", "https://host/staging", "4.3.1 --maven-repo https://host/staging"),
+        ("/opt/my kafka", None, "'/opt/my kafka'"),
+        ("image:apache/kafka:4.3.1", None, "image:apache/kafka:4.3.1"),
+        (None, None, None),
     ],
 )
-def test_a_scenario_is_played_again_on_the_release_that_it_was_played_on(source: str, kafka: str | None) -> None:
-    summary = replace(gate_summary(ran("a", Status.FAIL)), release=replace(RELEASE, source=source))
-    wanted = "" if kafka is None else f"durability run a --kafka {kafka} --seed 7"
+def test_a_scenario_is_played_again_on_the_release_that_it_was_played_on(
+    kafka: str | None, maven_repo: str | None, named: str | None
+) -> None:
+    release = replace(RELEASE, kafka=kafka, maven_repo=maven_repo)
+    summary = replace(gate_summary(ran("a", Status.FAIL)), release=release)
+    wanted = "" if named is None else f"durability run a --kafka {named} --seed 7"
     assert replay_command(summary, verdict("a", Status.FAIL, lost())) == wanted
     control = replace(verdict("a", Status.FAIL, lost()), facts=VerdictFacts(negative_control="acks=1"))
     assert replay_command(summary, control) == ""

@@ -31,7 +31,7 @@ from reports.summary import headline_lines
 from suites.unit.evidence_examples import judged, lost, verdict
 from suites.unit.reports.timeline_examples import send, step, write_run, write_steps, write_table
 
-RELEASE = NamedRelease(version="4.3.1", commit="abc123", source="Maven Central")
+RELEASE = NamedRelease(version="4.3.1", commit="abc123", source="Maven Central", kafka="4.3.1")
 MIB = 1 << 20
 
 

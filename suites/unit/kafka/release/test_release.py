@@ -61,6 +61,7 @@ def test_a_version_becomes_jars_with_the_version_and_commit_of_the_build(repo: M
     assert {"kafka_2.13-4.3.1.jar", "kafka-tools-4.3.1.jar", "kafka-clients-4.3.1.jar"} < names(release)
     assert all(path.is_file() for path in release.classpath)
     assert release.line() == f"Kafka 4.3.1 (commit {COMMIT}) from the Maven repository {repo.url}"
+    assert (release.kafka, release.maven_repo) == ("4.3.1", repo.url)
 
 
 def test_the_newest_complete_release_names_the_newer_ones_it_skipped(repo: MavenRepository, cache: Path) -> None:
@@ -168,6 +169,7 @@ def test_a_second_start_needs_no_network(repo: MavenRepository, cache: Path, mon
         assert len(server.requests) == asked
     assert get("4.3.1", None, cache) == first  # the server has ended
     assert "from Maven Central" in first.line()
+    assert first.maven_repo is None
 
 
 def test_without_a_network_the_newest_cached_release_is_used_and_a_note_says_so(
@@ -268,6 +270,7 @@ def test_a_password_in_the_url_is_neither_shown_nor_stored(repo: MavenRepository
     with served(repo.root) as server:
         release = get("4.3.1", server.url.replace("//", "//me:secret@"), cache)
     assert "secret" not in release.line()
+    assert "secret" not in str(release.maven_repo)
     assert not [path for path in cache.rglob("*.json") if "secret" in path.read_text()]
 
 

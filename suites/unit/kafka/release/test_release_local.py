@@ -56,6 +56,7 @@ def test_a_folder_with_libs_is_a_release(tmp_path: Path, cache: Path) -> None:
     build = folder(tmp_path / "build", libs() | skipped)
     release = get(build, cache)
     assert release.line() == f"Kafka 4.3.1 (commit {COMMIT}) from directory {build}"
+    assert release.kafka == str(build)
     assert [path.name for path in release.classpath] == sorted(libs())
     assert all(path.parent == build / "libs" for path in release.classpath)
     assert release.tarball is None
@@ -71,6 +72,7 @@ def test_a_tarball_or_a_folder_with_one_is_a_release(tmp_path: Path, cache: Path
     for spec in (tarball, place):
         release = get(spec, cache)
         assert release.line() == f"Kafka 4.3.1 (commit {COMMIT}) from tarball {tarball}"
+        assert release.kafka == str(tarball)
         assert {path.name: path.read_bytes() for path in release.classpath} == libs()
         assert release.tarball == tarball
 
