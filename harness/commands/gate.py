@@ -174,7 +174,7 @@ def reported(release: Release, build: BuildDigest | None = None) -> NamedRelease
         version=release.version,
         commit=release.commit,
         source=release.source,
-        kafka=release.kafka or None,
+        kafka=release.kafka,
         maven_repo=release.maven_repo,
         build=build,
     )

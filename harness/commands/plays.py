@@ -10,9 +10,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
 
 from harness.chaos.played import kinds_of
+from harness.chaos.summary import RECORDS
 from harness.commands.gate import gate
 from harness.commands.options import GateOptions
 from harness.evidence.manifest import MANIFEST
@@ -21,8 +21,6 @@ from harness.model.scenario.scenario import Scenario
 from harness.model.scenario.toml_text import text_of
 from harness.model.verdict import Status, exit_of
 from harness.run.progress import Progress
-
-RECORDS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,7 @@ class MoveCoordinator(Action):
         for phase in PHASES:
             leaders = prepare(context, [place])  # the slow part comes before the wait for the phase
             try:
-                await_phase(context, asked, phase, until_s - time.monotonic())
+                await_phase(context, self.producer, phase, until_s - time.monotonic())
             except HarnessTimeout as missed:
                 why = f"the coordinator moved in {len(moved)} of {len(PHASES)} phases; {missed}"
                 return Done(resolved={"moved": moved}, effect=EffectProof(False, why, {"moved": moved}))

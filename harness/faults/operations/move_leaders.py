@@ -13,7 +13,7 @@ from harness.faults.steps.produce import transactional
 from harness.faults.steps.step import Action, BrokersExpr, Done, EffectProof, PartitionsExpr, ProducerRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
-from harness.faults.steps.transaction_phases import missed
+from harness.faults.steps.transaction_phases import await_entry
 from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.facts import FactKind
@@ -86,8 +86,11 @@ class MoveLeaders(Action):
         leaders = prepare(context, places, context.nodes(self.without) if self.without else ())
         seen = {f"{t}/{p}": {"leader": moved} for (t, p), moved in leaders.items()}
         # The slow part, which is over, would let the moment pass.
-        late = missed(context, self.producer, "decided", DECIDED_S) if self.producer else None
+        effect = EffectProof(True, f"{named(places)} got another leader", seen)
+        try:
+            if self.producer:
+                await_entry(context, self.producer, "decided", DECIDED_S)
+        except HarnessTimeout as late:
+            effect = EffectProof(False, f"no marker was on its way: {late}", seen)
         elect(context, leaders)
-        if late is not None:
-            return Done(resolved=seen, effect=EffectProof(False, f"no marker was on its way: {late}", seen))
-        return Done(resolved=seen, effect=EffectProof(True, f"{named(places)} got another leader", seen))
+        return Done(resolved=seen, effect=effect)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final, Literal
@@ -11,7 +12,6 @@ from harness.faults.steps.produce import transactional
 from harness.faults.steps.step import Action, Done, ProducerRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
-from harness.model.errors import HarnessTimeout
 from harness.model.scenario.scenario import Deadline
 from harness.model.waiting import wait_for
 
@@ -27,29 +27,26 @@ PHASES: Final[Mapping[Phase, frozenset[str]]] = {
 LOOK_S: Final = 0.01
 
 
-def await_phase(context: StepContext, transactional_id: str, phase: Phase, deadline_s: float) -> None:
-    """HarnessTimeout if no transaction is seen in this phase."""
-    _await(context, transactional_id, PHASES[phase], deadline_s, f"a transaction that is {phase}")
+def await_phase(context: StepContext, producer: str, phase: Phase, deadline_s: float) -> None:
+    """HarnessTimeout if no transaction of the producer is seen in this phase."""
+    _await(context, producer, PHASES[phase], deadline_s, f"a transaction that is {phase}")
 
 
-def missed(context: StepContext, producer: str, phase: Phase, deadline_s: float) -> str | None:
-    """Waits until a transaction of a producer comes into this phase. Says why none did; None as soon as there is one.
+def await_entry(context: StepContext, producer: str, phase: Phase, deadline_s: float) -> None:
+    """Waits until a transaction of the producer comes into this phase. HarnessTimeout if none does.
 
     A phase that is seen at once may be over in a moment, so another one is seen before.
     """
-    asked = context.transactional_id(producer)
+    until_s = time.monotonic() + deadline_s
     others = frozenset().union(*PHASES.values()) - PHASES[phase]
-    try:
-        _await(context, asked, others, deadline_s, f"a transaction that is not {phase}")
-        await_phase(context, asked, phase, deadline_s)
-    except HarnessTimeout as why:
-        return str(why)
-    return None
+    _await(context, producer, others, deadline_s, f"a transaction that is not {phase}")
+    await_phase(context, producer, phase, until_s - time.monotonic())
 
 
-def _await(context: StepContext, transactional_id: str, wanted: frozenset[str], deadline_s: float, what: str) -> None:
+def _await(context: StepContext, producer: str, wanted: frozenset[str], deadline_s: float, what: str) -> None:
+    asked = [context.transactional_id(producer)]
     wait_for(
-        lambda: {of.state for of in context.admin.transactions([transactional_id]).values()},
+        lambda: {of.state for of in context.admin.transactions(asked).values()},
         until=lambda states: bool(states & wanted),
         deadline_s=deadline_s,
         what=what,
@@ -74,7 +71,5 @@ class WaitTransaction(Action):
         transactional(plan, self.producer)
 
     def perform(self, context: StepContext) -> Done:
-        why = missed(context, self.producer, self.phase, self.deadline_s)
-        if why is not None:
-            raise HarnessTimeout(why)
+        await_entry(context, self.producer, self.phase, self.deadline_s)
         return Done(resolved={"phase": self.phase})

@@ -160,7 +160,7 @@ class Cache:
 
         HarnessTimeout when the lock is not free after half an hour.
         """
-        lock = FileLock(self.root / "locks" / f"{key}.lock")
+        lock = self._lock(key)
         if not self._acquired(lock, 0):
             waiting = f"waiting for {key}, which another harness or thread is preparing"
             progress(waiting)
@@ -173,13 +173,16 @@ class Cache:
     @contextmanager
     def locked_if_free(self, key: str) -> Iterator[bool]:
         """Like `locked`, but does not wait. Yields False when another harness or thread does the same work."""
-        lock = FileLock(self.root / "locks" / f"{key}.lock")
+        lock = self._lock(key)
         mine = self._acquired(lock, 0)
         try:
             yield mine
         finally:
             if mine:
                 lock.release()
+
+    def _lock(self, key: str) -> FileLock:
+        return FileLock(self.root / "locks" / f"{key}.lock")
 
     def _wait_for(self, lock: FileLock, waiting: str, pace: Pace) -> None:
         give_up_at = time.monotonic() + LOCK_DEADLINE_S

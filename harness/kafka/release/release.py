@@ -46,8 +46,8 @@ _RUNNABLE = "a version such as 4.3.1, a directory with libs/ or a kafka_*.tgz, o
 class Release:
     """A Kafka build that can be run. `version` and `commit` are those that the build itself reports.
 
-    kafka, maven_repo: the options that name it, as values of --kafka and --maven-repo; "" = no option names it, None =
-    it came from no repository, or from Maven Central. `source` says the same to people.
+    kafka, maven_repo: the values of --kafka and --maven-repo that name it. Without the first no option names it, and
+    without the second it came from Maven Central or from no repository. `source` says the same to people.
     The files of `classpath` are on this machine, or inside `image` when the build is an image of brokers.
     place: the directory or tarball on this machine that the build was taken from. tarball: the tarball that has it.
     file_storage, tier_jars, s3_jars, faulty_storage: jars for clusters with a remote tier in a folder, with Kafka's
@@ -62,7 +62,7 @@ class Release:
     source: str
     classpath: tuple[Path, ...]
     notes: tuple[str, ...] = ()
-    kafka: str = ""
+    kafka: str | None = None
     maven_repo: str | None = None
     image: BrokerImage | None = None
     place: Path | None = None

@@ -28,6 +28,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.clock import NS_PER_MS, NS_PER_S
 from harness.model.contract.internal_topics import TRANSACTIONS
 from harness.model.doubt_names import DoubtName
 from harness.model.facts import OBSERVED
@@ -49,8 +50,6 @@ REFUSED_S: Final = 10.0  # from the first of them to the last
 # The same for calls that were tried again until they timed out. An election and a client's retry take seconds each.
 LATE_S: Final = 25.0
 LATE_CLIENTS: Final = 2
-_NS: Final = 10**9
-_MS_NS: Final = 10**6
 _EXPIRATION: Final = "transactional.id.expiration.ms"
 _EXPIRATION_MS_DEFAULT: Final = 604_800_000
 _INIT: Final = "init"
@@ -173,14 +172,14 @@ def _doubt(finding: Finding) -> Doubt:
 
 def _findings(case: Case, mine: Calls) -> Iterator[tuple[str, Finding]]:
     """The findings, each with the name of the producer."""
-    disturbed, expiration_ms = _disturbed(case), _expiration_ms(case)
+    disturbed, expiration_ms, recovered_ns = _disturbed(case), _expiration_ms(case), _recovered_ns(case)
     for (producer, call), failures in sorted(mine.failed.items()):
         inits, failed_first = mine.initialised[producer], _first_calls(mine, producer)
         counted = [
             one
             for one in failures
             if failed_first.get(one.initialised_ns, call) == call
-            if _is_refusal(one, call, inits, expiration_ms) or _is_late(case, one, call, inits, expiration_ms)
+            if _is_refusal(one, call, inits, expiration_ms) or _is_late(one, call, inits, expiration_ms, recovered_ns)
         ]
         rows = _rows(sorted(counted, key=lambda one: one.called_ns), mine.succeeded[producer, call], disturbed)
         long = [row for row in rows if _condemns(row)]
@@ -204,28 +203,38 @@ def _is_refusal(one: Failure, call: str, inits: Iterable[int], expiration_ms: in
     if one.error not in _REFUSALS:
         return False
     from_ns = one.called_ns if call == _INIT else one.initialised_ns
-    if one.error in _FENCED and from_ns is not None and any(from_ns < at <= one.returned_ns for at in inits):
+    if one.error in _FENCED and _was_fenced(one, from_ns, inits):
         return False
     return call == _INIT or _is_young(one, expiration_ms)
 
 
-def _is_late(case: Case, one: Failure, call: str, inits: Iterable[int], expiration_ms: int) -> bool:
+def _is_late(one: Failure, call: str, inits: Iterable[int], expiration_ms: int, recovered_ns: int | None) -> bool:
     if one.error not in _LATE or call not in _OF_END.values():
         return False
+    if recovered_ns is None or one.called_ns < recovered_ns:
+        return False
+    return not _was_fenced(one, one.initialised_ns, inits) and _is_young(one, expiration_ms)
+
+
+def _was_fenced(one: Failure, from_ns: int | None, inits: Iterable[int]) -> bool:
+    """Whether a client of the producer was initialised after this time, and before the call returned."""
+    return from_ns is not None and any(from_ns < at <= one.returned_ns for at in inits)
+
+
+def _recovered_ns(case: Case) -> int | None:
+    """When the cluster had recovered, at the latest; None if nothing says that it did."""
     recovered = case.run.recovered
     if recovered is None or not recovered.ok:
-        return False
+        return None
     ends = [at_ns for step in case.steps for at_ns in (step.started_ns, step.ended_ns, step.healed_ns) if at_ns]
-    since_ns = max(ends, default=case.run.started_ns or 0) + int((recovered.waited_s or 0) * _NS)
-    fenced = any(one.initialised_ns is not None and one.initialised_ns < at <= one.returned_ns for at in inits)
-    return one.called_ns >= since_ns and not fenced and _is_young(one, expiration_ms)
+    return max(ends, default=case.run.started_ns or 0) + int((recovered.waited_s or 0) * NS_PER_S)
 
 
 def _is_young(one: Failure, expiration_ms: int) -> bool:
     """Whether the client was initialised so shortly before that neither its transaction nor its id can have expired."""
     if one.initialised_ns is None or one.transaction_timeout_ms is None:
         return False
-    return one.returned_ns - one.initialised_ns < min(one.transaction_timeout_ms, expiration_ms) * _MS_NS
+    return one.returned_ns - one.initialised_ns < min(one.transaction_timeout_ms, expiration_ms) * NS_PER_MS
 
 
 def _expiration_ms(case: Case) -> int:
@@ -247,7 +256,7 @@ def _disturbed(case: Case) -> list[tuple[int, int | None]]:
     if case.history is not None:
         moments += [e.after.time_ns for e in case.history.elections() if e.after.topic == TRANSACTIONS]
     spans += [(at_ns, at_ns) for at_ns in moments]
-    return [(start, None if end is None else end + int(SETTLE_S * _NS)) for start, end in spans]
+    return [(start, None if end is None else end + int(SETTLE_S * NS_PER_S)) for start, end in spans]
 
 
 def _rows(
@@ -272,14 +281,14 @@ def _any_in(spans: Iterable[tuple[int, int | None]], from_ns: int, to_ns: int) -
 def _condemns(row: Sequence[Failure]) -> bool:
     if len(row) < REFUSALS:
         return False
-    took_s = (row[-1].returned_ns - row[0].called_ns) / _NS
+    took_s = (row[-1].returned_ns - row[0].called_ns) / NS_PER_S
     if all(one.error in _REFUSALS for one in row):
         return took_s >= REFUSED_S
     return took_s >= LATE_S and len({one.initialised_ns for one in row}) >= LATE_CLIENTS
 
 
 def _finding(case: Case, producer: str, call: str, row: Sequence[Failure]) -> Finding:
-    seconds = (row[-1].returned_ns - row[0].called_ns) / _NS
+    seconds = (row[-1].returned_ns - row[0].called_ns) / NS_PER_S
     errors = ", ".join(f"{error} ({count} times)" for error, count in Counter(one.error for one in row).most_common())
     clients = len({one.initialised_ns for one in row})
     initialised = (

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from harness.chaos.plan import plan_of
 from harness.chaos.profile import load
-from harness.commands import plays, shrink
+from harness.chaos.summary import RECORDS
+from harness.commands import shrink
 from harness.commands.options import GateOptions
 from harness.commands.plays import Batch, Played
 from harness.commands.shrink import ShrinkResult, shrink_bundle
@@ -166,4 +167,4 @@ def test_a_bundle_without_a_finding_is_refused(tmp_path: Path) -> None:
 
 def test_a_play_without_a_verdict_is_a_failure_of_the_harness() -> None:
     assert Played(Path("b"), None, frozenset()).exit is Exit.HARNESS
-    assert plays.RECORDS > 0
+    assert RECORDS > 0
