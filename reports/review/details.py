@@ -13,7 +13,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -26,6 +26,8 @@ from harness.model.history.history import History
 from reports.review.bands import Positions, names_of, positions_of, short
 from reports.review.levels import LEVEL_BUCKETS, Level, Levels
 from reports.review.operations import (
+    FIRST_NS,
+    LAST_NS,
     OUTCOMES,
     READS,
     SENDS,
@@ -38,10 +40,9 @@ from reports.review.rates import Buckets, Numbers, parts_of
 from reports.whole_files import written_whole
 
 OPERATIONS_MAX: Final = 60_000_000  # of a run
-AT_ONCE_MAX: Final = 4_000_000  # in memory
-AT_ONCE: Final = 1_000_000
-# A part of a table spans the whole run, so that each read of a range of time reads nearly all row groups.
-READ_AT_ONCE: Final = 4_000_000
+# In memory. A part of a table spans the whole run, so that each read of a range of time reads nearly all row groups.
+AT_ONCE_MAX: Final = 4_000_000
+PART_ROWS: Final = 250_000  # operations that are counted and sorted together
 FILE_ROWS: Final = 50_000  # operations of a file
 POSITIONS_MAX: Final = 200_000  # samples of offsets
 _LEVEL: Final = 4  # of compression: higher ones cost twice as much for 2 % less
@@ -73,11 +74,11 @@ class Details:
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """A range of time, from one time on and before another one (None = without a limit), and how many rows it has."""
+    """A range of time. starts_ns: of its parts; each ends where the next one starts, and the last one before
+    `end_ns`."""
 
-    from_ns: int | None
-    to_ns: int | None
-    rows: int
+    starts_ns: Sequence[int]
+    end_ns: int
 
 
 def write_details(
@@ -106,12 +107,14 @@ def write_details(
         return None
     starts_ns: list[int] = []
     counts: list[int] = []
-    for found in _read(bundle, windows):
-        levels.add(found)
-        for first_ns, some in _files_of(found):
-            files.write(f"{_OPERATIONS}-{len(counts)}", _document(some, buckets.start_ns))
-            starts_ns.append(first_ns - buckets.start_ns)
-            counts.append(some.count)
+    for window in windows:
+        for found in operations_of(bundle, np.asarray(window.starts_ns, np.int64), window.end_ns):
+            levels.add(found)
+            firsts_ns = _firsts_ns(found)
+            for first_ns, some in zip(firsts_ns.tolist(), found.parts(firsts_ns), strict=True):
+                files.write(f"{_OPERATIONS}-{len(counts)}", _document(some, buckets.start_ns))
+                starts_ns.append(first_ns - buckets.start_ns)
+                counts.append(some.count)
     positions = _all_positions(bundle, history, buckets, shown)
     if positions:
         files.write(_POSITIONS, positions)
@@ -131,47 +134,33 @@ def write_details(
     )
 
 
-def _read(bundle: Path, windows: Sequence[_Window]) -> Iterator[Operations]:
-    """The operations of each range of time. Several ranges are read together."""
-    first = 0
-    while first < len(windows):
-        end, rows = first + 1, windows[first].rows
-        while end < len(windows) and rows + windows[end].rows <= READ_AT_ONCE:
-            end, rows = end + 1, rows + windows[end].rows
-        found = operations_of(bundle, windows[first].from_ns, windows[end - 1].to_ns)
-        for window in windows[first:end]:
-            yield found.between(window.from_ns, window.to_ns)
-        del found  # before the next ones are read
-        first = end
-
-
 def _windows(bundle: Path, slots: Buckets, rows: int) -> list[_Window] | None:
-    """Ranges of time with about AT_ONCE operations each, which begin and end with a slot. None: one slot has more than
-    fit into memory."""
-    if rows <= AT_ONCE:
-        return [_Window(None, None, rows)]
+    """Ranges of time with up to AT_ONCE_MAX operations each. Their parts have about PART_ROWS, and begin and end with a
+    slot. None: one slot has more than fit into memory."""
+    if rows <= PART_ROWS:
+        return [_Window([FIRST_NS], LAST_NS)]
     counts = sum((slots.counted(times) for table in (SENDS, READS) for times in times_of(bundle, table)), start=0)
     assert isinstance(counts, np.ndarray)
     if counts.max() > AT_ONCE_MAX:
         return None
     windows: list[_Window] = []
-    from_ns, total = None, 0
+    starts_ns, in_window, in_part = [FIRST_NS], 0, 0
     for slot, count in enumerate(counts.tolist()):
-        if total and total + count > AT_ONCE:
-            to_ns = slots.start_ns + slot * slots.width_ns
-            windows.append(_Window(from_ns, to_ns, total))
-            from_ns, total = to_ns, 0
-        total += count
-    return [*windows, _Window(from_ns, None, total)]
+        slot_ns = slots.start_ns + slot * slots.width_ns
+        if in_window + count > AT_ONCE_MAX:
+            windows.append(_Window(starts_ns, slot_ns))
+            starts_ns, in_window, in_part = [slot_ns], 0, 0
+        elif in_part and in_part + count > PART_ROWS:
+            starts_ns.append(slot_ns)
+            in_part = 0
+        in_window, in_part = in_window + count, in_part + count
+    return [*windows, _Window(starts_ns, LAST_NS)]
 
 
-def _files_of(found: Operations) -> Iterator[tuple[int, Operations]]:
-    """The operations of each file, with the first time. Those of one time are in one file."""
+def _firsts_ns(found: Operations) -> Numbers:
+    """The first time in each file. The operations of one time are in one file."""
     each = [of[at] for of, at in ((found.sends, SENDS.at), (found.reads, READS.at)) if of]
-    times = np.sort(np.concatenate(each)) if each else np.zeros(0, np.int64)
-    firsts = np.unique(times[::FILE_ROWS]).tolist()
-    for first, end in zip(firsts, [*firsts[1:], None], strict=False):
-        yield first, found.between(first, end)
+    return np.unique(np.sort(np.concatenate(each))[::FILE_ROWS]) if each else np.zeros(0, np.int64)
 
 
 def _document(found: Operations, start_ns: int) -> dict[str, object]:

@@ -1,7 +1,8 @@
 """The single operations of a run, a range of time at once: each send with its outcome, each record of a live reader.
 
 The tables of a run may have millions of rows. Row groups of another time are not read, so the memory depends on the
-range alone.
+range alone. Rows are sorted into its parts batch by batch: arrays of a whole range cost more to get from the kernel
+than to fill.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -22,6 +22,9 @@ from reports.review.bands import Place
 from reports.review.rates import Numbers, parts_of
 
 UNKNOWN: Final = -1  # an offset or an error that the ledger lacks
+_NO_TIME: Final = np.iinfo(np.int64).min  # in place of a time that a row lacks
+FIRST_NS: Final = int(_NO_TIME) + 1  # before all times
+LAST_NS: Final = int(np.iinfo(np.int64).max)  # after all times
 OUTCOMES: Final = tuple(Outcome)
 _BATCH_ROWS: Final = 1 << 16
 _TEXTS: Final = ("topic", "topic_id", "outcome", "error", "reader")
@@ -44,7 +47,7 @@ READS: Final = Table(name="observations", at="given_ns", columns=_READ)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operations:
-    """Columns of the operations in a range of time, in the order of time; those of one time in that of the tables.
+    """Columns of the operations in a range of time, in the order of the tables.
 
     sends: place, stream, seq, offset, outcome, error, called_ns, returned_ns. reads: reader, place, offset, given_ns.
     outcome: its index in OUTCOMES; place, reader, error: the index of their name. Offsets and errors may be UNKNOWN.
@@ -61,13 +64,12 @@ class Operations:
         """How many there are."""
         return sum(len(of[at]) for of, at in ((self.sends, SENDS.at), (self.reads, READS.at)) if of)
 
-    def between(self, from_ns: int | None, to_ns: int | None) -> Operations:
-        """Those from one time on and before another one; None = without a limit."""
-        return replace(
-            self,
-            sends=_part(self.sends, SENDS.at, from_ns, to_ns),
-            reads=_part(self.reads, READS.at, from_ns, to_ns),
-        )
+    def parts(self, starts_ns: Numbers) -> Iterator[Operations]:
+        """Those of each part of the range: from its start on, and before that of the next one."""
+        for sends, reads in zip(
+            _parts(self.sends, SENDS.at, starts_ns), _parts(self.reads, READS.at, starts_ns), strict=True
+        ):
+            yield replace(self, sends=sends, reads=reads)
 
 
 class _Numbered(dict[object, int]):
@@ -81,18 +83,25 @@ class _Numbered(dict[object, int]):
 def operations_at_most(bundle: Path) -> int:
     """An upper limit of the number of operations, from the footers of the tables. Raises BadEvidence for a damaged
     part."""
-    return sum(_rows_at_most(bundle, table, None, None) for table in (SENDS, READS))
+    found = 0
+    for table in (SENDS, READS):
+        for file in parts_of(bundle, table.name):
+            with opened(file) as part:
+                groups = _groups(part, table, FIRST_NS, LAST_NS)
+                found += sum(part.metadata.row_group(group).num_rows for group in groups)
+    return found
 
 
 def times_of(bundle: Path, table: Table) -> Iterator[Numbers]:
     """The times of all operations of a table, some at a time. Raises BadEvidence for a damaged part."""
-    for batch in _batches(bundle, table, (table.at,), None, None):
+    for batch in _batches(bundle, table, (table.at,), FIRST_NS, LAST_NS):
         yield _numbers(batch[table.at].drop_null())
 
 
-def operations_of(bundle: Path, from_ns: int | None = None, to_ns: int | None = None) -> Operations:
-    """The operations from one time on and before another one; None = without a limit. Raises BadEvidence for a damaged
-    part."""
+def operations_of(bundle: Path, starts_ns: Numbers, end_ns: int) -> Iterator[Operations]:
+    """The operations of each part of a range of time. starts_ns: of the parts; each ends where the next one starts, and
+    the last one before `end_ns`. All are in memory when the first one is returned. Raises BadEvidence for a damaged
+    part of a table."""
     places, readers, errors = _Numbered(), _Numbered(), _Numbered()
     outcomes = _Numbered({one.value: number for number, one in enumerate(OUTCOMES)})
 
@@ -116,77 +125,64 @@ def operations_of(bundle: Path, from_ns: int | None = None, to_ns: int | None = 
             "given_ns": _numbers(rows["given_ns"]),
         }
 
-    sends = _collected(bundle, SENDS, sent, from_ns, to_ns)
-    reads = _collected(bundle, READS, read, from_ns, to_ns)
+    sends = _collected(bundle, SENDS, sent, starts_ns, end_ns)
+    reads = _collected(bundle, READS, read, starts_ns, end_ns)
     if len(outcomes) > len(OUTCOMES):
         raise ValueError(f"{[*outcomes][-1]!r} is no outcome")
-    return Operations(
+    names = Operations(
         places=[place for place in places if isinstance(place, tuple)],
         readers=[str(name) for name in readers],
         errors=[str(text) for text in errors],
-        sends=sends,
-        reads=reads,
+        sends={},
+        reads={},
     )
+    for part in range(len(starts_ns)):
+        yield replace(names, sends=_joined(sends[part]), reads=_joined(reads[part]))
 
 
-def _part(columns: Mapping[str, Numbers], at: str, from_ns: int | None, to_ns: int | None) -> Mapping[str, Numbers]:
-    """The rows of this time; without columns if there is none."""
+def _joined(pieces: list[dict[str, Numbers]]) -> dict[str, Numbers]:
+    """The pieces as one, without columns if there is none. The list is empty afterwards."""
+    found = {name: np.concatenate([piece[name] for piece in pieces]) for name in (pieces[0] if pieces else ())}
+    pieces.clear()
+    return found
+
+
+def _parts(columns: Mapping[str, Numbers], at: str, starts_ns: Numbers) -> Iterator[dict[str, Numbers]]:
+    """The rows of each part; without columns if there is none."""
     if not columns:
-        return {}
-    first = 0 if from_ns is None else int(np.searchsorted(columns[at], from_ns))
-    end = len(columns[at]) if to_ns is None else int(np.searchsorted(columns[at], to_ns))
-    return {name: column[first:end] for name, column in columns.items()} if first < end else {}
-
-
-def _within(times_ns: Numbers, from_ns: int | None, to_ns: int | None) -> npt.NDArray[np.bool_]:
-    """Which of the times are in a range. Rows without a time have the least number there is."""
-    wanted = times_ns > np.iinfo(np.int64).min
-    if from_ns is not None:
-        wanted &= times_ns >= from_ns
-    if to_ns is not None:
-        wanted &= times_ns < to_ns
-    return wanted
+        yield from ({} for _ in starts_ns)
+        return
+    part = np.searchsorted(starts_ns, columns[at], side="right") - 1
+    order = np.argsort(part.astype(np.min_scalar_type(len(starts_ns))), kind="stable")  # few bits are sorted faster
+    first = 0
+    for count in np.bincount(part, minlength=len(starts_ns)).tolist():
+        rows, first = order[first : first + count], first + count
+        yield {name: column[rows] for name, column in columns.items()} if count else {}
 
 
 def _collected(
     bundle: Path,
     table: Table,
     columns_of: Callable[[pa.RecordBatch], dict[str, Numbers]],
-    from_ns: int | None,
-    to_ns: int | None,
-) -> dict[str, Numbers]:
-    rows_max = _rows_at_most(bundle, table, from_ns, to_ns)
-    found: dict[str, Numbers] = {}
-    end = 0
-    for batch in _batches(bundle, table, (*table.columns, table.at), from_ns, to_ns):
-        wanted = _within(_numbers(batch[table.at].fill_null(np.iinfo(np.int64).min)), from_ns, to_ns)
+    starts_ns: Numbers,
+    end_ns: int,
+) -> list[list[dict[str, Numbers]]]:
+    """The rows of each part, in pieces. Each is a copy, because a view of a column keeps its whole batch."""
+    pieces: list[list[dict[str, Numbers]]] = [[] for _ in starts_ns]
+    first_ns = int(starts_ns[0])
+    for batch in _batches(bundle, table, (*table.columns, table.at), first_ns, end_ns):
+        times_ns = _numbers(batch[table.at].fill_null(_NO_TIME))
+        wanted = (times_ns >= first_ns) & (times_ns < end_ns)
         if not wanted.any():
             continue
         some = columns_of(batch if wanted.all() else batch.filter(pa.array(wanted)))
-        start, end = end, end + len(some[table.at])
-        # Copied into their place, because a view of a column keeps its whole batch, and pieces that are joined at the
-        # end are in memory twice. The kernel gives memory only to the part of an array that is written.
-        found = found or {name: np.empty(rows_max, np.int64) for name in some}
-        for name, column in some.items():
-            found[name][start:end] = column
-    if not found:
-        return {}
-    order = np.argsort(found[table.at][:end], kind="stable")
-    return {name: found.pop(name)[:end][order] for name in [*found]}
+        for of_part, piece in zip(pieces, _parts(some, table.at, starts_ns), strict=True):
+            if piece:
+                of_part.append(piece)
+    return pieces
 
 
-def _rows_at_most(bundle: Path, table: Table, from_ns: int | None, to_ns: int | None) -> int:
-    """How many rows the row groups have that may have operations of this time."""
-    found = 0
-    for file in parts_of(bundle, table.name):
-        with opened(file) as part:
-            found += sum(part.metadata.row_group(group).num_rows for group in _groups(part, table, from_ns, to_ns))
-    return found
-
-
-def _batches(
-    bundle: Path, table: Table, columns: Sequence[str], from_ns: int | None, to_ns: int | None
-) -> Iterator[pa.RecordBatch]:
+def _batches(bundle: Path, table: Table, columns: Sequence[str], from_ns: int, to_ns: int) -> Iterator[pa.RecordBatch]:
     """The rows of the row groups that may have operations of this time."""
     for file in parts_of(bundle, table.name):
         with opened(file, as_dictionaries=_TEXTS) as part:
@@ -196,7 +192,7 @@ def _batches(
                 yield from (batch for batch in found if batch.num_rows)
 
 
-def _groups(part: pq.ParquetFile, table: Table, from_ns: int | None, to_ns: int | None) -> list[int]:
+def _groups(part: pq.ParquetFile, table: Table, from_ns: int, to_ns: int) -> list[int]:
     """The row groups that may have operations of this time. Older bundles lack the times of reads."""
     at = part.schema_arrow.get_field_index(table.at)
     each = [part.metadata.row_group(number) for number in range(part.num_row_groups if at >= 0 else 0)]
@@ -207,13 +203,13 @@ def _groups(part: pq.ParquetFile, table: Table, from_ns: int | None, to_ns: int 
     ]
 
 
-def _may_have(known: pq.Statistics | None, rows: int, from_ns: int | None, to_ns: int | None) -> bool:
+def _may_have(known: pq.Statistics | None, rows: int, from_ns: int, to_ns: int) -> bool:
     """Whether a row group may have a time of a range, as far as its statistics say."""
     if known is None:
         return True
     if not known.has_min_max:
         return not (known.has_null_count and known.null_count == rows)
-    return (from_ns is None or known.max >= from_ns) and (to_ns is None or known.min < to_ns)
+    return bool(known.max >= from_ns and known.min < to_ns)
 
 
 def _places(rows: pa.RecordBatch, names: _Numbered) -> Numbers:

@@ -141,15 +141,15 @@ def test_operations_of_one_time_are_in_one_file(tmp_path: Path, monkeypatch: pyt
     assert found.rows == [35, 6]
 
 
-@pytest.mark.parametrize(("at_once", "read_at_once"), [(100, 100), (100, 300), (700, 10**6), (10**6, 10**6)])
+@pytest.mark.parametrize(("at_once_max", "part_rows"), [(150, 50), (700, 100), (700, 10**6), (10**6, 300)])
 def test_a_run_that_is_read_in_parts_gets_the_same_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: int, read_at_once: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once_max: int, part_rows: int
 ) -> None:
     bundle = noisy(tmp_path / "run", 1000)
     monkeypatch.setattr(levels, "ROWS_OF_PAGE", 200)
     _, found = shown(bundle, tmp_path / "whole")
-    monkeypatch.setattr(details, "AT_ONCE", at_once)
-    monkeypatch.setattr(details, "READ_AT_ONCE", read_at_once)
+    monkeypatch.setattr(details, "AT_ONCE_MAX", at_once_max)
+    monkeypatch.setattr(details, "PART_ROWS", part_rows)
     _, parted = shown(bundle, tmp_path / "parted")
 
     def order(rows: Sequence[Row]) -> list[Row]:
@@ -205,7 +205,7 @@ def test_too_many_operations_are_left_out_with_a_sentence(
     bundle = noisy(tmp_path / "run", 500)
     shown(bundle, tmp_path / "beside")
     monkeypatch.setattr(levels, "ROWS_OF_PAGE", 200)
-    monkeypatch.setattr(details, "AT_ONCE", 200)
+    monkeypatch.setattr(details, "PART_ROWS", 200)
     monkeypatch.setattr(details, limit, 5)
     timeline = timeline_of(bundle, details=tmp_path / "beside")
     assert timeline is not None
