@@ -88,11 +88,15 @@ _SPARK: Final = {"string": "string", "int32": "int", "int64": "bigint"}
 def found(rows: DataFrame, kind: str | Column, reason: str | Column = "", **columns: str | Column | None) -> DataFrame:
     """Rows in the common form. `columns` replace those of the same name; columns that the frame lacks are null."""
     given: dict[str, str | Column | None] = {"kind": _literal(kind), "reason": _literal(reason), **columns}
-    out: list[Column] = []
+    there = dict(rows.dtypes)
+    out: list[Column | str] = []
     for name, declared in COLUMNS.items():
-        value = given.get(name, name if name in rows.columns else None)
+        value, kind_of = given.get(name, name if name in there else None), _SPARK[declared.removesuffix("?")]
+        if isinstance(value, str) and value == name and there.get(name) == kind_of:
+            out.append(name)  # as it is: a cast is messages to Java, and a node of the plan
+            continue
         column = F.lit(None) if value is None else F.col(value) if isinstance(value, str) else value
-        out.append(column.cast(_SPARK[declared.removesuffix("?")]).alias(name))
+        out.append(column.cast(kind_of).alias(name))
     return rows.select(BUNDLE, *out)
 
 

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scratch import scratch
-from harness.verify.engine.jvm import jvm_of
+from harness.verify.engine.jvm import jvm_of, send_fewer_messages
 
 MASTER: Final = "local[2, 4]"  # two threads; up to four tries for each task, as on a cluster (the local default is one)
 _PR_SET_PDEATHSIG: Final = 1
@@ -115,6 +115,7 @@ def open_session(
     with _stderr_in_file(_printed()), _java_ends_with_us(), _temp_files_in_scratch():
         try:
             spark = builder.getOrCreate()
+            send_fewer_messages(spark)
             compile_once(spark)
             return spark
         except Exception as error:
