@@ -15,6 +15,7 @@ from harness.model.clock import CLOCKS_MS
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.verify.engine.ack_times import ack_times as by_time
+from harness.verify.engine.ack_times import each_alone
 from harness.verify.engine.kept import is_empty, kept, narrowed
 from harness.verify.engine.numbered import LANE, place_number
 from harness.verify.engine.prepared import Prepared
@@ -38,7 +39,7 @@ def below_acked(given: Prepared, ack_times: DataFrame) -> DataFrame:
     # Only what the log has counts, because an acknowledgement may name a wrong offset.
     shown = narrowed(given.observations.where(given.widest_read), suspects).withColumn(LANE, place_number())
     there = kept(suspected.join(shown.join(lanes, _LANES, "left_semi").select(*_ENTRY), _ENTRY, "left_semi"))
-    overtaken = kept(_overtaken(by_time(there))).withColumnRenamed("slot", "sent")
+    overtaken = kept(_overtaken(by_time(each_alone(there)))).withColumnRenamed("slot", "sent")
     sent = F.expr(f"called_ns DIV {CLOCKS_MS * 10**6}")
     rows = there.withColumn("sent", sent).join(F.broadcast(overtaken), [*_LANES, "sent"])
     return found(rows.where("offset < reached"), Kind.BELOW_ACKED, other="reached")

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 
 from harness.model.clock import CLOCKS_MS
 from harness.model.outcome import Outcome, TxnOutcome
+from harness.verify.engine.ack_times import slots
 from harness.verify.engine.kept import kept
 from harness.verify.engine.numbered import (
     LANE,
@@ -93,12 +94,12 @@ def ill_timed(timestamp_ms: str) -> Column:
     return early | (at > F.ceil(F.col("due_to_ns") / 10**6) + CLOCKS_MS)
 
 
-def ledger_buckets(ledger: DataFrame, windows: DataFrame, places: DataFrame) -> DataFrame:
-    """The ledger by stream, place and bucket of sequence numbers: all that is needed of records without a defect.
-    places: those that are known, with their numbers.
+def ledger_groups(ledger: DataFrame, windows: DataFrame) -> DataFrame:
+    """The ledger by stream, place, bucket of sequence numbers, slots of time (`ack_times.slots`) and what became of the
+    records: the only pass over all of it.
 
-    Nearly all records of a bucket share what became of them. So that is a key of the first aggregate, which costs less
-    for each record than one condition for each figure.
+    Nearly all records of a bucket share what became of them. So that is a key of the aggregate, which costs less for
+    each record than one condition for each figure. It is in columns `is_`.
     """
     is_acked = F.col("outcome") == Outcome.ACKED.value
     reported = is_acked & F.col("offset").isNotNull()
@@ -118,8 +119,8 @@ def ledger_buckets(ledger: DataFrame, windows: DataFrame, places: DataFrame) -> 
         **{f"is_{window}": is_acked & within(window, "returned_ns", "returned_ns") for window in WINDOWS},
     }
     rows = _printed(ledger.join(windows, BUNDLE, "left").withColumn(LANE, place_number()))
-    rows = rows.withColumns({"bucket": seq_bucket(), "fate": packed(fate)})
-    by_fate = rows.groupBy(BUNDLE, "stream", LANE, "bucket", "fate").agg(
+    rows = rows.withColumns({"bucket": seq_bucket(), "fate": packed(fate), **slots()})
+    by_fate = rows.groupBy(BUNDLE, "stream", LANE, "bucket", *slots(), "fate").agg(
         *_print_of_group(),
         F.bit_xor(_TIMES).alias("times"),
         F.min("due_from_ns").alias("due_from_ns"),
@@ -127,10 +128,18 @@ def ledger_buckets(ledger: DataFrame, windows: DataFrame, places: DataFrame) -> 
         F.max("seq").alias("last_seq"),
         F.min("offset").alias("low"),
         F.max("offset").alias("high"),
+        F.min("called_ns").alias("called_ns"),
+        F.min("returned_ns").alias("first_ns"),
+        F.max("returned_ns").alias("last_ns"),
     )
+    return unpacked(kept(by_fate), "fate", fate)
+
+
+def ledger_buckets(groups: DataFrame, places: DataFrame, ledger: DataFrame) -> DataFrame:
+    """The ledger by stream, place and bucket of sequence numbers: all that is needed of records without a defect.
+    groups: `ledger_groups`. places: those that are known, with their numbers."""
     acked, reported, promised = F.col("is_acked"), F.col("is_reported"), F.col("is_promised")
-    of_bucket = unpacked(by_fate, "fate", fate).groupBy(BUNDLE, "stream", LANE, "bucket")
-    buckets = of_bucket.agg(
+    buckets = groups.groupBy(BUNDLE, "stream", LANE, "bucket").agg(
         *_print_of_groups("rc", promised & reported),
         *_print_of_groups("ru", reported),
         F.max("is_always").alias("always"),

@@ -15,7 +15,6 @@ from harness.verify.engine.bucket_rows import Drill, drill
 from harness.verify.engine.compare import Compared, compare
 from harness.verify.engine.fingerprints import drained_buckets, reader_buckets, shown_buckets
 from harness.verify.engine.kept import kept
-from harness.verify.engine.numbered import LANE, place_number
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.session import compile_once
 from harness.verify.engine.sessions import Sessions, sessions
@@ -34,7 +33,7 @@ class Inputs:
         shown = pool.submit(lambda: shown_buckets(given))
         self._shown = shown
         self._read = pool.submit(lambda: reader_buckets(given, shown.result()))
-        self._ack_times = pool.submit(lambda: kept(ack_times(given.ledger.withColumn(LANE, place_number()))))
+        self._ack_times = pool.submit(lambda: kept(ack_times(given.groups)))
         self._drained = pool.submit(lambda: kept(drained_buckets(given, shown.result())))
         self._sessions = pool.submit(lambda: sessions(given, shown.result()))
         self._drill = pool.submit(lambda: drill(given, self.drained))

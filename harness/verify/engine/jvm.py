@@ -18,7 +18,7 @@ from py4j.java_gateway import (  # type: ignore[import-untyped]
     JavaPackage,
     JVMView,
 )
-from py4j.protocol import STATIC_PREFIX, register_input_converter  # type: ignore[import-untyped]
+from py4j.protocol import INPUT_CONVERTER, STATIC_PREFIX, register_input_converter  # type: ignore[import-untyped]
 from pyspark.sql import SparkSession
 
 _COLUMN: Final = "col"  # the static method of `functions` that makes a column of a name: a constant, too
@@ -39,9 +39,8 @@ def send_fewer_messages(spark: SparkSession) -> None:
     py4j asks Java for a name each time, and Java looks for it in all jars: for `org` and each package within it, too,
     since they might be classes. Without this a bundle takes 33,000 messages, and with it half of them.
     """
-    view = jvm_of(spark)
-    if not isinstance(view, _View):
-        view.__class__ = _View
+    jvm_of(spark).__class__ = _View
+    if not any(isinstance(converter, _Lists) for converter in INPUT_CONVERTER):  # those of all sessions of a process
         register_input_converter(_Lists(), prepend=True)
 
 

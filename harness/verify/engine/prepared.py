@@ -14,7 +14,7 @@ from harness.model.contract.contract import APPEND_TIME
 from harness.model.outcome import JAVA_CLIENTS, Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.verify.engine.case import COMMITTED, UNCOMMITTED, Case, other_drains, places_of
-from harness.verify.engine.fingerprints import ledger_buckets
+from harness.verify.engine.fingerprints import ledger_buckets, ledger_groups
 from harness.verify.engine.kept import kept
 from harness.verify.engine.numbered import LANE, READER, WHO, place_number, reader_number
 from harness.verify.engine.tables import (
@@ -61,8 +61,8 @@ class Prepared:
     ledger: with `txn` (outcome of the transaction; null = none), `deleted_ns` (see `with_deletions`), `promised`
     (acknowledged, committed if transactional, and the topic not deleted), `due_from_ns` and `due_to_ns` (the limits of
     the record's timestamp). streams: one row for each stream: producer, acks, idempotent, transactional, client,
-    tries_recorded, place, end_seq; from the ledger its rows and sent_seq, the sequence number after the last one. sent:
-    `fingerprints.ledger_buckets`.
+    tries_recorded, place, end_seq; from the ledger its rows and sent_seq, the sequence number after the last one.
+    groups, sent: `fingerprints.ledger_groups`, `ledger_buckets`.
     windows: `windows.windows_of`. places: one row for each topic-partition after healing. numbered_places,
     numbered_readers: those that documents and small tables name, with their numbers (`numbered.named`).
     """
@@ -70,6 +70,7 @@ class Prepared:
     spark: SparkSession
     cases: Sequence[Case]
     ledger: DataFrame
+    groups: DataFrame
     sent: DataFrame
     streams: DataFrame
     windows: DataFrame
@@ -130,11 +131,13 @@ def prepare(spark: SparkSession, cases: Sequence[Case], frames: Frames) -> Prepa
     windows = windows_of(spark, cases)
     places = frame(spark, _PLACES, [row for n, case in enumerate(cases) for row in _place_rows(n, case)])
     numbered_places = _numbered_places(places, reserved)
-    sent = ledger_buckets(ledger, windows, numbered_places)
+    groups = ledger_groups(ledger, windows)
+    sent = ledger_buckets(groups, numbered_places, ledger)
     return Prepared(
         spark=spark,
         cases=cases,
         ledger=ledger,
+        groups=groups,
         sent=sent,
         streams=kept(_streams(reserved, sent)),
         windows=windows,
