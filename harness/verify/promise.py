@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from harness.verify.engine.known import Known
 
 Sentence = str | Callable[[RecordRange], str]
-Query = Callable[..., DataFrame]
+Query = Callable[..., DataFrame | None]  # None: it finds nothing
 # The parts of `engine.inputs.Inputs`, which a query names as its parameters.
 PARTS: Final = ("given", "shown", "read", "ack_times", "drained", "sessions", "drill", "compared", "tiers")
 _CHECKS: Final = ".checks."  # in the name of a module of a check, in this tree and in plugins
@@ -88,7 +88,8 @@ class Check:
     planted: names of plants in suites/planted: defects in a real run that it finds, and near misses (`near_`).
     queries: by name, functions from parts of the inputs (`PARTS`, by their parameters) to rows in the form of
     `engine.rows.found`. Checks of small evidence have none.
-    nothing_without: by query, a table of the evidence without whose rows it finds nothing, so that it plans nothing.
+    nothing_without: by query, a table of the evidence without whose rows it finds nothing, so that it plans nothing;
+    or a frame of an input, such as `drill.sent`.
     on_driver: rows that it needs for `adds`.
     adds: what it adds to the verdict on a case besides the findings of its queries, such as findings from documents,
     doubts and counts. order: where that stands in the verdict.
@@ -164,11 +165,13 @@ def declare(name: str, check: Check) -> None:
     for query, function in check.readers.items():
         if unknown := [part for part in parameters(function) if part not in PARTS]:
             raise ValueError(f"query {query} needs {unknown[0]!r}, which is no input; its parameters may be {PARTS}")
-    for query, table in check.nothing_without.items():
+    for query, rows in check.nothing_without.items():
         if query not in check.queries:
             raise ValueError(f"nothing_without names {query!r}, which is no query of this check")
-        if table not in TABLES:
-            raise ValueError(f"query {query} finds nothing without {table!r}, which is no table of the evidence")
+        if rows not in TABLES and rows.partition(".")[0] not in PARTS:
+            raise ValueError(
+                f"query {query} finds nothing without {rows!r}, which is no table of the evidence and of no input"
+            )
     _DECLARED[name] = check
 
 

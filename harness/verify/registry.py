@@ -11,6 +11,7 @@ import logging
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from operator import attrgetter
 from types import ModuleType
 from typing import TypeVar
 
@@ -44,8 +45,8 @@ def queries() -> dict[str, Ask]:
     }
 
 
-def _ask_where_rows_are(query: Query, table: str | None, inputs: Inputs) -> DataFrame | None:
-    if table is not None and is_empty(getattr(inputs.given, table)):
+def _ask_where_rows_are(query: Query, rows: str | None, inputs: Inputs) -> DataFrame | None:
+    if rows is not None and is_empty(attrgetter(rows if "." in rows else f"given.{rows}")(inputs)):
         return None
     return _ask(query, inputs)
 

@@ -103,6 +103,7 @@ CHECK: Final = Check(
     no_findings=frozenset({AckedTwice.LIBRDKAFKA, AckedTwice.UNKNOWN}),
     beside=frozenset(AckedTwice),  # a contradiction within the ledger is named beside the loss that it causes
     queries={"acked_twice": acked_twice},
+    nothing_without={"acked_twice": "drill.sent"},
     planted=(
         "acked_twice_and_deleted",
         "acked_twice_and_lost",

@@ -20,18 +20,18 @@ from harness.verify.engine.kept import is_empty, kept, narrowed
 from harness.verify.engine.numbered import LANE, place_number
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import Only, found
-from harness.verify.engine.tables import BUNDLE, frame
+from harness.verify.engine.tables import BUNDLE
 from harness.verify.promise import Check, Introduced, span
 
 _LANES: Final = [BUNDLE, LANE]
 _ENTRY: Final = [*_LANES, "offset", "stream", "seq"]
 
 
-def below_acked(given: Prepared, ack_times: DataFrame) -> DataFrame:
+def below_acked(given: Prepared, ack_times: DataFrame) -> DataFrame | None:
     """Acknowledged records with `other`, the highest offset that had been acknowledged by the time of their send."""
     suspects = kept(_overtaken(ack_times))
     if is_empty(suspects):
-        return found(frame(given.spark, {}, []), Kind.BELOW_ACKED)
+        return None
     acked = given.ledger.where((F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull())
     acked = acked.withColumn(LANE, place_number())
     lanes = F.broadcast(suspects.select(*_LANES).distinct())

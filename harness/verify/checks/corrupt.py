@@ -17,7 +17,7 @@ from harness.model.schemas import Columns
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.case import Case
 from harness.verify.engine.fingerprints import ill_timed
-from harness.verify.engine.kept import kept
+from harness.verify.engine.kept import is_empty, kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import Reason, found
 from harness.verify.engine.steps import facts_in
@@ -39,7 +39,7 @@ class Changed(Reason):
     CODEC = "codec", "Its batch has another codec than its topic."
 
 
-def corrupt(given: Prepared) -> DataFrame:
+def corrupt(given: Prepared) -> DataFrame | None:
     """Observations with an invalid payload, identified by the record that was acknowledged at that offset."""
     damaged = kept(
         given.observations.where(~F.col("intact"))
@@ -49,6 +49,8 @@ def corrupt(given: Prepared) -> DataFrame:
             F.max(F.when(F.col("stream") >= 0, F.struct("stream", "seq"))).alias("decoded"),
         )
     )
+    if is_empty(damaged):
+        return None
     acked = given.ledger.where((F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull())
     acked = acked.join(damaged, [*PLACE, "offset"], "left_semi")
     sent = acked.groupBy(*PLACE, "offset").agg(F.max(F.struct("stream", "seq")).alias("acked"))
@@ -192,6 +194,7 @@ CHECK: Final = Check(
         "log_times": time_back,
         "codecs": wrong_codec,
     },
+    nothing_without={"timestamps": "drill.read", "log_times": "batches", "codecs": "batches"},
     planted=(
         "corrupt_timestamps",
         "corrupt_timestamp_by_a_millisecond",

@@ -37,6 +37,7 @@ CHECK: Final = Check(
         ),
     },
     queries={"misrouted": misrouted},
+    nothing_without={"misrouted": "drill.read"},
     planted=(
         "misrouted_to_another_partition",
         "misrouted_copy",

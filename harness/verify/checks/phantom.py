@@ -45,6 +45,7 @@ CHECK: Final = Check(
         (Kind.PHANTOM, Unsent.REFUSED): "the send of the record was refused, so that no log may contain it",
     },
     queries={"phantom": phantom},
+    nothing_without={"phantom": "drill.read"},
     planted=(
         "phantom_of_an_unreserved_sequence",
         "phantom_of_an_unknown_stream",

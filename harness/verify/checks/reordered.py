@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.verify.engine.fingerprints import STREAM_BUCKET, seq_bucket
-from harness.verify.engine.kept import kept, narrowed
+from harness.verify.engine.kept import is_empty, kept, narrowed
 from harness.verify.engine.numbered import LANE, named, place_number
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import Only, found
@@ -19,7 +19,7 @@ from harness.verify.promise import Check, Introduced, Settings, by_idempotence, 
 _LANE: Final = [BUNDLE, "stream", "lane"]  # a stream on one partition; `lane` is `place_number`
 
 
-def reordered(given: Prepared, drained: DataFrame) -> DataFrame:
+def reordered(given: Prepared, drained: DataFrame) -> DataFrame | None:
     """Records that are below an earlier record of their stream on the same partition. drained:
     `fingerprints.drained_buckets`.
 
@@ -38,6 +38,8 @@ def reordered(given: Prepared, drained: DataFrame) -> DataFrame:
     ranges = even.withColumn("even", F.lit(True)).unionByName(uneven.withColumn("even", F.lit(False)))
     ranges = ranges.withColumn("reached", F.max("high").over(in_order))
     suspect = kept(ranges.where("NOT even OR low < reached").select(*STREAM_BUCKET, "lane", "even", "reached"))
+    if is_empty(suspect):
+        return None
     rows = firsts.unionByName(_firsts(given, suspect.where("even"))).join(suspect, [*STREAM_BUCKET, "lane"])
     before = Window.partitionBy(*_LANE, "bucket").orderBy("seq").rowsBetween(Window.unboundedPreceding, -1)
     highest = F.greatest(F.max("offset").over(before), "reached")

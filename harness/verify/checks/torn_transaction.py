@@ -80,6 +80,7 @@ CHECK: Final = Check(
         ),
     },
     queries={"torn_transaction": torn_transaction},
+    nothing_without={"torn_transaction": "drill.sent"},
     planted=(
         "torn_transaction_on_one_partition",
         "torn_transaction_for_read_committed",

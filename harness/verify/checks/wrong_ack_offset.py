@@ -56,6 +56,7 @@ CHECK: Final = Check(
         ),
     },
     queries={"wrong_ack_offset": wrong_ack_offset},
+    nothing_without={"wrong_ack_offset": "drill.read"},
     planted=(
         "wrong_ack_offset_of_the_own_client",
         "near_wrong_ack_offset_none_reported",

@@ -44,7 +44,7 @@ def aborted_read(drill: Drill) -> DataFrame:
     return found(shown, Kind.ABORTED_READ, AbortedRead.DRAIN, other="txn_id")
 
 
-def aborted_read_by_readers(compared: Compared) -> DataFrame:
+def aborted_read_by_readers(compared: Compared) -> DataFrame | None:
     """The same for records below the log start, and for those that the drain did not reach, of which `vanished` says
     nothing: there readers and drain are not compared."""
     given = compared.given
@@ -54,7 +54,7 @@ def aborted_read_by_readers(compared: Compared) -> DataFrame:
     rows = maybe_transactional(rows.where(below | ~passed).select(*RECORD, *PLACE[1:], "offset", "reader"), given)
     streams = kept(rows.select(BUNDLE, "stream").distinct())
     if is_empty(streams):
-        return found(streams, Kind.ABORTED_READ, AbortedRead.READER, stream=None)
+        return None
     sent = narrowed(given.ledger.where("txn_id IS NOT NULL"), streams, "stream")
     sent = sent.where(F.col("txn") == TxnOutcome.ABORTED.value).select(*RECORD)
     return found(rows.join(sent, RECORD, "left_semi"), Kind.ABORTED_READ, AbortedRead.READER)
@@ -113,6 +113,7 @@ CHECK: Final = Check(
         "read_before_commit": read_before_commit,
         "read_by_applications": read_by_applications,
     },
+    nothing_without={"aborted_read": "drill.read"},
     on_driver=(UNDECIDED,),
     adds=_shown,
     planted=(

@@ -23,7 +23,7 @@ from harness.verify.checks.commit_regressed.redelivered import missed, redeliver
 from harness.verify.checks.commit_regressed.session_begins import began_below_commits
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.case import Case
-from harness.verify.engine.kept import kept
+from harness.verify.engine.kept import is_empty, kept
 from harness.verify.engine.known import Known
 from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared, at_place
@@ -48,7 +48,7 @@ _QUESTION: Final[Columns] = {
 _FIRST: Final = -(2**62)
 
 
-def commit_regressed(drill: Drill) -> DataFrame:
+def commit_regressed(drill: Drill) -> DataFrame | None:
     """Every offset that a coordinator reported, compared with the commits that were acknowledged before it was asked.
 
     A reported offset is legal if it is that of an acknowledged commit which no later commit followed (a broker may
@@ -58,8 +58,11 @@ def commit_regressed(drill: Drill) -> DataFrame:
     outcome than the records are a torn transaction.
     """
     given = drill.given
+    questions = [row for n, case in enumerate(given.cases) for row in _questions(n, case)]
+    if not questions and is_empty(given.offset_commits):
+        return None
     commits = kept(_commits(drill))
-    asked = frame(given.spark, _QUESTION, [row for n, case in enumerate(given.cases) for row in _questions(n, case)])
+    asked = frame(given.spark, _QUESTION, questions)
     asked = asked.unionByName(_without_offset(given, commits))
     tried = asked.join(commits, _AT).where("called_ns <= answered_ns")
     key = [*_AT, "asked"]

@@ -34,6 +34,7 @@ CHECK: Final = Check(
         (Kind.DUPLICATED, Only.ONE): lambda run: f"this is a second copy; the first copy is at {span(run, 'offset')}",
     },
     queries={"duplicated": duplicated},
+    nothing_without={"duplicated": "drill.read"},
     excuses=producer_expiry.EXCUSES,
     planted=(
         "duplicated_by_the_broker",

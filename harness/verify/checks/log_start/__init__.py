@@ -66,9 +66,11 @@ class Moved(Reason):
     REPLICA = "replica", "On a replica."
 
 
-def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame:
+def log_start(given: Prepared, tiers: Sequence[Tier]) -> DataFrame | None:
     """Records below the highest log start that neither size nor time nor DeleteRecords explains."""
     every = [row for n, case in enumerate(given.cases) for row in _samples(n, case, tiers[n])]
+    if not every:
+        return None
     samples = frame(given.spark, _SAMPLES, every)
     key = [*PLACE, "sample"]
     each = [*key, "limit"]

@@ -15,7 +15,7 @@ from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
 from harness.verify.checks.lost import acks
 from harness.verify.engine.bucket_rows import Drill
-from harness.verify.engine.kept import kept
+from harness.verify.engine.kept import is_empty, kept
 from harness.verify.engine.known import Known
 from harness.verify.engine.prepared import Prepared, at_place
 from harness.verify.engine.rows import NOT_READ, Reason, found
@@ -88,7 +88,7 @@ def _is_beyond() -> Column:
     return (F.col("offset") >= F.col("log_end")) & (F.col("returned_ns") <= F.col("as_of_ns"))
 
 
-def beyond_every_log(drill: Drill) -> DataFrame:
+def beyond_every_log(drill: Drill) -> DataFrame | None:
     """Promised records at or above the log end of every replica after healing, whatever a read returned before.
 
     Needs no read, so it also holds for a run that did not finish. A record that is below, at another offset than the
@@ -98,6 +98,8 @@ def beyond_every_log(drill: Drill) -> DataFrame:
     # A log that ends above all promised records of its partition lacks none of them.
     reached = given.sent.groupBy(*PLACE).agg(F.max("promised_to").alias("promised_to"))
     short = kept(at_place(reached, given.places).where("promised_to >= log_end").select(*PLACE))
+    if is_empty(short):
+        return None
     rows = given.ledger.where("promised").join(F.broadcast(short), PLACE, "left_semi")
     beyond = at_place(rows, given.places).where(_is_beyond())
     below = at_place(drill.read, given.places).where("offset < log_end").select(*RECORD)
@@ -163,6 +165,7 @@ CHECK: Final = Check(
     },
     no_findings=frozenset({Lost.NOT_READ}),
     queries={"lost": lost, "beyond_every_log": beyond_every_log},
+    nothing_without={"lost": "drill.sent"},
     adds=_unlimited,
     order=Order(doubts=60),
     excuses=acks.EXCUSES,

@@ -38,7 +38,7 @@ _REPORTED: Final[Columns] = {
 }
 
 
-def processed(given: Prepared) -> DataFrame:
+def processed(given: Prepared) -> DataFrame | None:
     """Records of topics that a processor reads, as read_committed returns them after healing, compared with their
     outputs.
 
@@ -48,6 +48,8 @@ def processed(given: Prepared) -> DataFrame:
     commits both together: torn_transaction. Inputs that the group has not reached are no finding, and cause a doubt.
     """
     rows = [row for n, case in enumerate(given.cases) if case.complete for row in _reported(n, case)]
+    if not rows:
+        return None
     reported = F.broadcast(frame(given.spark, _REPORTED, rows))
     shown = given.observations.where(is_drain() & is_committed())
     # The sentinels at the end of each partition were written after the load, so no application processed them.

@@ -54,7 +54,7 @@ _DEATHS: Final = (
 _REQUEST_S: Final = 4.0  # request.timeout.ms of the workload's clients, after which a client fetches again
 
 
-def share_groups(given: Prepared) -> DataFrame:
+def share_groups(given: Prepared) -> DataFrame | None:
     """Records that the drain of a group's isolation returns and that were written when the coordinator was asked for
     the group's progress, compared with the deliveries to the members.
 
@@ -67,6 +67,8 @@ def share_groups(given: Prepared) -> DataFrame:
     """
     whole = began.from_the_first(given)
     rows = [row for n, case in enumerate(given.cases) for row in _progress(n, case, whole)]
+    if not rows:
+        return None
     stands = F.broadcast(frame(given.spark, _STANDS, rows))
     wanted = _wanted(given, stands)
     answered = given.deliveries.where(given.complete)

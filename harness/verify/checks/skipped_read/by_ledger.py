@@ -51,7 +51,7 @@ _DUE: Final = {"committed": "due_committed", "uncommitted": "due_uncommitted"}
 _TOMBSTONE: Final = "null"
 
 
-def by_ledger(drill: Drill, read: DataFrame) -> DataFrame:
+def by_ledger(drill: Drill, read: DataFrame) -> DataFrame | None:
     """Records that a session of a live reader passed over, and that were still in the log when it did so.
 
     read: `fingerprints.reader_buckets`. Offsets are compared as bits, by bucket; only what differs is looked at row by
@@ -67,20 +67,16 @@ def by_ledger(drill: Drill, read: DataFrame) -> DataFrame:
     ]
     wanted = kept(missing.groupBy(*PLACE, offset_bucket().alias("bucket")).agg(*bits))
     if is_empty(wanted):
-        return _nothing(given)
+        return None
     suspects = kept(_suspects(given, read, wanted, due))
     if is_empty(suspects):
-        return _nothing(given)
+        return None
     rows = missing.withColumns({"bucket": offset_bucket(), "word": offset_word()})
     rows = rows.join(F.broadcast(suspects), [*PLACE, "bucket"])
     lacking = F.element_at(F.array(*OFFSETS), (F.col("word") + 1).cast("int")).bitwiseAND(offset_bit()) != 0
     mine = F.when(is_committed(), F.col("due_committed")).otherwise(F.col("due_uncommitted"))
     rows = _confirmed(kept(rows.where(lacking & mine).drop("bucket", "word", *OFFSETS)), given)
     return found(_still_there(kept(rows), given), Kind.SKIPPED_READ, PassedOver.ONE)
-
-
-def _nothing(given: Prepared) -> DataFrame:
-    return found(frame(given.spark, {}, []), Kind.SKIPPED_READ, PassedOver.ONE)
 
 
 def _missing(drill: Drill) -> DataFrame:
