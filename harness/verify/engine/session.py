@@ -82,6 +82,8 @@ _ALWAYS: Final = {
     # Spark notes where in Python each column was made, for its messages of errors: a quarter of what Python costs here.
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.dataFrameQueryContext.enabled": "false",
+    # The short form of the description of each plan, which is for a user interface.
+    "spark.sql.ui.explainMode": "simple",
     # A limited read asks all partitions in one job. By default it asks one of them first, alone: see engine/kept.py.
     "spark.sql.limit.initialNumPartitions": "10000",
 }
