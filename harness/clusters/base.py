@@ -331,6 +331,16 @@ class Cluster(Protocol):
         """The node is expected to end by itself: until its next start, its end does not count as unexpected."""
         ...
 
+    def agent_address(self, node: int) -> tuple[str, int]:
+        """Host and port at which the agent of a node takes rules ("agent"). HarnessFailure unless the shape asked for
+        it."""
+        ...
+
+    def let_halt(self, node: int, code: int) -> None:
+        """A rule of the agent may end the node with this exit code: until its next start, such an end is one by the
+        harness, like that of `kill`. An end with another code is not."""
+        ...
+
     def how_it_ended(self, node: int) -> str:
         """How a stopped node ended: "exit code 3", "signal SIGKILL", and further details; empty while it runs."""
         ...

@@ -13,6 +13,7 @@ from harness.clusters.containers.images import images
 from harness.clusters.containers.subnets import Subnets
 from harness.clusters.disks import loop_devices
 from harness.clusters.nodes import clocks
+from harness.clusters.nodes.agent import AGENT
 from harness.clusters.nodes.security import check_secure
 from harness.clusters.nodes.tier_folder import check_tier
 from harness.clusters.processes.addresses import SLOTS
@@ -35,9 +36,9 @@ _OF_PROCESSES: Final = loop_devices.ALL | {
     *("links", "links.frames", "kill", "terminate", "pause", "restart", "disk.read", "disk.write", "disk.full"),
 }
 # The capabilities of each backend on a machine that lacks nothing. "disk.full" lowers a limit of a process, which in a
-# container only the engine can do.
+# container only the engine can do. The agent's listener is not published out of a container.
 CAPABILITIES: Final[Mapping[str, frozenset[str]]] = {
-    PROCESSES: _OF_PROCESSES,
+    PROCESSES: _OF_PROCESSES | {AGENT},
     CONTAINERS: _OF_PROCESSES - {"disk.full"} | {"memory.limit"},
 }
 
@@ -57,6 +58,10 @@ def check_plan(backend: str, shape: ClusterShape) -> None:
     if backend == CONTAINERS and shape.tier == "user":
         raise BadInput(
             f'shape: tier = "user": the networks of containers have no way to your storage; use --backend {PROCESSES}'
+        )
+    if backend == CONTAINERS and shape.agent:
+        raise BadInput(
+            f"shape: agent = true: the harness does not reach an agent inside of a container; use --backend {PROCESSES}"
         )
     if backend == CONTAINERS:
         try:

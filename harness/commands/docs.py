@@ -17,6 +17,7 @@ from harness.evidence import format_tables
 from harness.evidence.documents import write_json
 from harness.evidence.matrix import MatrixCell, PlayedMatrix
 from harness.evidence.record_tables import RECORDS, json_schema
+from harness.faults.failpoints import catalogue as points
 from harness.faults.steps import catalogue as faults
 from harness.faults.steps.registry import all_kinds
 from harness.model.errors import BadInput
@@ -39,6 +40,7 @@ def pages(played: Sequence[Path] = (PLAYED,)) -> dict[Path, str]:
     return {
         _PACKAGE / "audit" / "rules" / "CATALOGUE.md": rules.render(),
         _PACKAGE / "faults" / "CATALOGUE.md": faults.render(),
+        _PACKAGE / "faults" / "failpoints" / "POINTS.md": points.render(),
         _PACKAGE / "scenarios" / "CATALOGUE.md": scenarios.render(),
         _PACKAGE / "verify" / "checks" / "CATALOGUE.md": checks.render(),
         MATRIX: _matrix(reports.read_matrix(played)),

@@ -30,6 +30,7 @@ from harness.commands.verify import check_judge, judge_each
 from harness.evidence.gate import GateSummary, ScenarioResult, write_gate
 from harness.evidence.known import with_known
 from harness.evidence.layout import RELEASE_JARS
+from harness.kafka.release.byteman import AGENT
 from harness.kafka.release.digests import files_of
 from harness.kafka.release.release import Release
 from harness.model.backend import ATTACHED
@@ -160,6 +161,7 @@ def task_of(
             backend=one.backend,
             limits=asdict(options.limits),
             tier_storage=options.tier_storage.class_name if options.tier_storage else None,
+            agent=AGENT if one.played.shape.agent else None,
             plugins=tuple(plugin.used for plugin in active()),
             versions={"python": platform.python_version(), **{name: version(name) for name in VERSIONED}},
         ),

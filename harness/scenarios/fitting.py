@@ -150,6 +150,7 @@ def _of_its_own(scenario: Scenario, live: LiveCluster, able: Abilities) -> Itera
         (shape.tier, "a remote tier that the harness can break"),
         (shape.disk, f'disks with the file system "{shape.disk}" that the harness can break'),
         (shape.clock, "nodes whose clocks the harness can set"),
+        (shape.agent, "nodes that load an agent for faults in Kafka's own code"),
         (shape.isolated_client, "a listener of its own for isolated clients"),
         (shape.secure, "listeners with the certificates and passwords of the harness"),
         (shape.voters == "dynamic", "a quorum of controllers whose voters it may change"),

@@ -242,7 +242,14 @@ def _unknown(known: Known, others: int) -> int:
 
 def _notes(known: Known, added: Sequence[Added]) -> list[str]:
     of_checks = [(one.order.notes, one.what.notes) for one in added]
-    return in_order([(10, known.case.run.notes or ()), (20, _of_judging(known)), *of_checks])
+    general = [(5, _of_agent(known.case)), (10, known.case.run.notes or ()), (20, _of_judging(known))]
+    return in_order([*general, *of_checks])
+
+
+def _of_agent(case: Case) -> Iterator[str]:
+    """The agent that changed the release's own code: a finding may be due to it."""
+    if case.manifest.agent:
+        yield f"the nodes ran with an agent ({case.manifest.agent}) in their JVMs; confirm a finding without it"
 
 
 def _of_judging(known: Known) -> Iterator[str]:

@@ -52,6 +52,7 @@ FACTS: Final[Mapping[str, Declares]] = {
     "flap": (Declared(K.LINKS_CUT),),
     "hold_frames": (Declared(K.FRAMES_HELD),),
     "isolate": (Declared(K.LINKS_CUT),),
+    "failpoint": (Declared(K.STOPPED), Declared(K.FROZEN), Declared(K.DISK_FAILED)),
     "kill": (_KILLED_AT_ONCE,),
     "kill_cleaning": (Declared(K.FROZEN), _KILLED_AT_ONCE),
     "kill_deleting": (_KILLED_AT_ONCE,),

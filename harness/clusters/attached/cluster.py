@@ -215,6 +215,13 @@ class AttachedCluster:
     def let_end(self, node: int) -> None:
         """See `base.Cluster`."""
 
+    def agent_address(self, node: int) -> tuple[str, int]:
+        """See `base.Cluster`."""
+        _closed(node)
+
+    def let_halt(self, node: int, code: int) -> None:
+        """See `base.Cluster`."""
+
     def how_it_ended(self, node: int) -> str:  # noqa: ARG002 - nobody knows
         """See `base.Cluster`."""
         return ""

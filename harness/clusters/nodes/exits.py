@@ -35,12 +35,14 @@ class Exits:
         self._expected: set[_Process] = set()
         self._sent: set[str] = set()  # names of processes that got a signal since their start
         self._let: set[str] = set()  # names of processes that a fault may end
+        self._halts: dict[str, int] = {}  # name of a process -> the exit code with which the harness may end it
         self._sizes: dict[Path, int] = {}  # of logs, when their process started
 
     def begun(self, name: str) -> None:
         """A new process of this name starts."""
         self._sent.discard(name)
         self._let.discard(name)
+        self._halts.pop(name, None)
         self._sizes |= {log: log.stat().st_size if log.exists() else 0 for log in self._logs(name)}
 
     def sent(self, names: Iterable[str]) -> None:
@@ -51,12 +53,17 @@ class Exits:
         """A fault may end this process."""
         self._let.add(name)
 
+    def let_halt(self, name: str, code: int) -> None:
+        """The harness has told this process to end with this exit code at some moment; that replaces a signal."""
+        self._halts[name] = code
+
     def note(self, states: Mapping[str, ProcessState]) -> None:
         """Remembers those that have ended by now."""
         for name, process in states.items():
             known = name in self._nodes or name in self._beside
             ended = name, process.ended_ns or process.pid
-            if process.returncode is None or not known or name in self._sent or ended in self._found:
+            caused = name in self._sent or process.returncode == self._halts.get(name)
+            if process.returncode is None or not known or caused or ended in self._found:
                 continue
             self._found[ended] = self._exit(name, process, process.returncode)
             if name in self._let:

@@ -15,7 +15,7 @@ from harness.clusters.disks.loop_devices import OwnDisks
 from harness.clusters.network.address_plan import Plan
 from harness.clusters.network.links import ToxiproxyLinks
 from harness.clusters.network.toxiproxy import ToxiproxyClient
-from harness.clusters.nodes import clocks
+from harness.clusters.nodes import agent, clocks
 from harness.clusters.nodes.exits import Exits
 from harness.clusters.nodes.node_files import LogWatch, NodeFiles, Site, configure, last_error, last_line, tail
 from harness.clusters.nodes.s3_server import S3_SERVER, s3_log
@@ -268,6 +268,16 @@ class JvmCluster:
     def let_end(self, node: int) -> None:
         """See `base.Cluster`."""
         self._exits.let_end(party(node))
+
+    def agent_address(self, node: int) -> tuple[str, int]:
+        """See `base.Cluster`."""
+        if not self.shape.agent:
+            raise HarnessFailure("the nodes of this cluster have no agent: its shape does not say agent = true")
+        return agent.address(self._resources.plan.node(node))
+
+    def let_halt(self, node: int, code: int) -> None:
+        """See `base.Cluster`."""
+        self._exits.let_halt(party(node), code)
 
     def how_it_ended(self, node: int) -> str:
         """See `base.Cluster`."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.clusters.base import START, TESTED, party
 from harness.clusters.disks.loop_devices import OwnDisks
 from harness.clusters.network.address_plan import Plan
+from harness.clusters.nodes import agent
 from harness.clusters.nodes.clocks import ClockFile
 from harness.clusters.nodes.launch import NO_COMMAND, Command, Launch, Settings
 from harness.clusters.nodes.security import Security
@@ -127,6 +128,8 @@ def configure(node: int, site: Site, files: NodeFiles) -> NodeFiles:
     hosts = files.directory / "hosts"
     hosts.write_text(site.plan.hosts_file(node, site.host(node)), "utf-8")
     flags = [*_flags(site.release, files, hosts), *site.fast_start]
+    if site.shape.agent:
+        flags.append(agent.flag(site.release, site.plan.node(node)))
     command = site.launch.prepare(files.directory, settings, flags)
     if site.shape.clock:
         files.clock.set(0)

@@ -44,6 +44,7 @@ class Happened:
     """The state of a step, as far as it is known.
 
     healed_ns: of an action, when it ended. spans: the times of each node that a step stopped one after the other.
+    ended: the times of each node that a fault stopped, if it does so later or not at all; counts once it is healed.
     """
 
     started_ns: int
@@ -53,6 +54,7 @@ class Happened:
     nodes: tuple[int, ...] | None = None
     controllers: tuple[int, ...] = ()
     spans: Mapping[int, tuple[int, int | None]] = field(default_factory=dict)
+    ended: Mapping[int, tuple[int, int | None]] | None = None
 
     @property
     def majority(self) -> bool:
@@ -69,8 +71,9 @@ def bound(declared: Declares, happened: Happened) -> Iterator[Fact]:
         if one.of_majority and not happened.majority:
             continue
         to_ns = happened.ended_ns if one.at_once else happened.healed_ns
-        if one.kind is FactKind.STOPPED and happened.spans:
-            for node, (from_ns, over_ns) in happened.spans.items():
+        spans = happened.ended if happened.healed_ns is not None and happened.ended is not None else None
+        if one.kind is FactKind.STOPPED and (happened.spans or spans is not None):
+            for node, (from_ns, over_ns) in (happened.spans or spans or {}).items():
                 yield _fact(one, from_ns, over_ns, (node,))
         else:
             unknown = happened.controllers if one.of_controllers else None

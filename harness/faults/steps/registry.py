@@ -16,8 +16,9 @@ from typing import Annotated, ClassVar, Final, get_args, get_origin
 
 import harness.faults
 from harness.clusters.disks import loop_devices
+from harness.clusters.nodes.agent import AGENT
 from harness.faults.steps.declared_facts import NOTHING, Declares
-from harness.faults.steps.step import Fault, Kind, StepRef, registered
+from harness.faults.steps.step import WHY_NOT, Fault, Kind, StepRef, registered
 from harness.faults.steps.step import is_disturbance as is_disturbance
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
@@ -103,13 +104,16 @@ def needs(scenario: Scenario) -> frozenset[str]:
 
 
 def _of_shape(scenario: Scenario) -> frozenset[str]:
-    disk = scenario.shape.disk
-    return frozenset({loop_devices.capability(disk)} if disk else ())
+    disk, agent = scenario.shape.disk, scenario.shape.agent
+    return frozenset({*({loop_devices.capability(disk)} if disk else ()), *({AGENT} if agent else ())})
 
 
 def lacking(scenario: Scenario, capabilities: Collection[str]) -> str | None:
     """Why a backend with these capabilities cannot run a scenario; None = it can. Its shape counts, and each step."""
-    if missing := _of_shape(scenario) - set(capabilities):
+    missing = _of_shape(scenario) - set(capabilities)
+    if AGENT in missing:
+        return f"scenario {scenario.name}: shape: agent = true: {WHY_NOT[AGENT]}"
+    if missing:
         why = loop_devices.missing().get(min(missing), "this backend does not have such disks")
         return f'scenario {scenario.name}: shape: disk = "{scenario.shape.disk}": {why}'
     reasons = ((step, build_step(step).lacks(capabilities)) for step in scenario.steps)

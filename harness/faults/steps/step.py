@@ -48,8 +48,9 @@ SLOWS: Final = "slow"
 OF_CLIENTS: Final = "clients"
 
 # Capabilities that a backend may lack for a reason that its user would not guess.
-_WHY_NOT = {
+WHY_NOT = {
     "disk.full": "the engine sets the limits of a container's process; use --backend processes",
+    "agent": "only the local processes of --backend processes load an agent that the harness reaches",
     "memory.limit": "nothing limits the memory of a single process; use --backend containers",
 }
 
@@ -75,6 +76,8 @@ class Injection:
     resolved: Mapping[str, object]
     probe: Callable[[], EffectProof]
     nodes: tuple[int, ...] = ()  # the victims, for `same(step)`
+    # Of a fault that stops nodes later, if at all: between which two times each of them ended, as far as it is known.
+    ended: Callable[[], Mapping[int, tuple[int, int | None]]] | None = None
     after_heal: bool = False  # the effect can be proven only after the fault is healed
     deadline_s: float = 20.0  # how long the healing waits for the proof of an effect
 
@@ -143,7 +146,7 @@ class Kind:
         missing = sorted(cls.needs - set(capabilities))
         if not missing:
             return None
-        reasons = {**_WHY_NOT, **choosing.missing()}
+        reasons = {**WHY_NOT, **choosing.missing()}
         why = "; ".join(reasons[capability] for capability in missing if capability in reasons)
         return f"{cls.do} needs {', '.join(missing)}, which this backend does not have" + (f" ({why})" if why else "")
 

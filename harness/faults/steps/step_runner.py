@@ -84,6 +84,7 @@ class _StepRunner:
     active: list[_Active] = field(default_factory=list)
     epochs: dict[Place, int] = field(default_factory=dict)  # leader epochs when the current step began
     kinds: dict[str, Kind] = field(default_factory=dict)  # step -> what it is
+    injections: dict[str, Injection] = field(default_factory=dict)  # fault -> what it broke
 
     @property
     def rows(self) -> Steps:
@@ -175,6 +176,7 @@ class _StepRunner:
         injection = manager.__enter__()
         active = _Active(log, manager, injection, StickyProbe(injection.probe))
         self.active.append(active)
+        self.injections[log.name] = injection
         log.resolved = injection.resolved
         self.context.victims[log.name] = injection.nodes
         if kind.for_s > 0:
@@ -245,6 +247,7 @@ class _StepRunner:
         if is_disturbance(kind) and not log.is_fault:
             log.facts = ()  # the cluster was already in the state that the action is for
             return
+        injection = self.injections.get(log.name)
         happened = Happened(
             started_ns=self.context.started_ns[log.name],
             ended_ns=log.ended_ns,
@@ -253,6 +256,7 @@ class _StepRunner:
             nodes=self._nodes_of(log),
             controllers=tuple(self.context.cluster.controllers),
             spans=dict(self.context.spans) if isinstance(kind, Action) else {},
+            ended=injection.ended() if injection and injection.ended else None,
         )
         declared = kind.declared()
         if strangers := {fact.kind for fact in declared} - {fact.kind for fact in kind.facts}:

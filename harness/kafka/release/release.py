@@ -53,8 +53,8 @@ class Release:
     file_storage, tier_jars, s3_jars, faulty_storage: jars for clusters with a remote tier in a folder, with Kafka's
     LocalTieredStorage, in S3, and with a tier that can be made to fail. user_storage, storage_reader: the user's own
     storage manager, and the class that reads its content. java_clients, kafka_streams: the classpath of the release's
-    Java clients and of its Kafka Streams, the class that drives them first. All of these are added later, when a
-    scenario needs them.
+    Java clients and of its Kafka Streams, the class that drives them first. agent: the jar of the agent of nodes.
+    All of these are added later, when a scenario needs them.
     """
 
     version: str
@@ -75,6 +75,7 @@ class Release:
     storage_reader: Path | None = None
     java_clients: tuple[Path, ...] = ()
     kafka_streams: tuple[Path, ...] = ()
+    agent: Path | None = None
 
     def line(self) -> str:
         """The chosen release in one line, which is the first line that a command prints."""

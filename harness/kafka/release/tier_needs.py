@@ -1,4 +1,4 @@
-"""Adds to a release the jars that clusters with a remote tier need (KIP-405), and reports the missing ones."""
+"""Adds to a release the jars that clusters with a remote tier (KIP-405) or an agent need, and reports missing ones."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
+from harness.kafka.release.byteman import with_agent
 from harness.kafka.release.cache import Progress
 from harness.kafka.release.release import Release
 from harness.kafka.release.storage_plugins import with_faulty_storage, with_file_storage, with_s3_storage
@@ -21,12 +22,14 @@ NEEDS: Final[dict[str, Callable[..., Release]]] = {
     "s3": with_s3_storage,
     "user": with_user_storage,
     "faults": with_faulty_storage,
+    "agent": with_agent,
 }
 
 
 def asked(shape: ClusterShape) -> set[str]:
     """The keys of NEEDS that a shape requires."""
-    return {need for need, wanted in (("faults", shape.tier_faults), (shape.tier, shape.tier)) if wanted}
+    wanted = (("faults", shape.tier_faults), (shape.tier, shape.tier), ("agent", shape.agent))
+    return {need for need, is_wanted in wanted if is_wanted}
 
 
 def equip(
@@ -34,10 +37,12 @@ def equip(
 ) -> tuple[Release, dict[str, str]]:
     """The release with all available needs of these shapes, and for each missing need the reason.
 
-    A release that is older than the remote tier gets nothing; starting a cluster with it reports the error.
+    A release that is older than the remote tier gets nothing for it; starting a cluster with it reports the error.
     """
     lacking: dict[str, str] = {}
-    wanted = set().union(*map(asked, shapes)) if release.numbers >= SINCE else set()
+    wanted = set().union(*map(asked, shapes))
+    if release.numbers < SINCE:
+        wanted &= {"agent"}
     for need in sorted(wanted):
         try:
             release = NEEDS[need](release, maven_repo=maven_repo, cache=cache, progress=progress)

@@ -92,7 +92,7 @@ class SealedFiles(Record, frozen=True, kw_only=True):
 class Origin(Record, frozen=True, kw_only=True):
     """Where the evidence comes from."""
 
-    if_said: ClassVar[Collection[str]] = ("starts_on", "plugins", "tier_storage", "clock")
+    if_said: ClassVar[Collection[str]] = ("starts_on", "plugins", "tier_storage", "agent", "clock")
     release: Annotated[NamedRelease | None, meaning("the release under test")] = None
     starts_on: Annotated[
         NamedRelease | None, meaning("an earlier release, if nodes began on one and were upgraded")
@@ -108,6 +108,12 @@ class Origin(Record, frozen=True, kw_only=True):
     ] = ()
     backend: Annotated[str | None, meaning("`processes`, `containers` or `attached`; not judged")] = None
     tier_storage: Annotated[str | None, meaning("class of the user's own remote storage manager; not judged")] = None
+    agent: Annotated[
+        str | None,
+        meaning(
+            "the agent in the JVMs of the nodes, if faults changed Kafka's own code; a note of the verdict names it"
+        ),
+    ] = None
     versions: Annotated[object, meaning("of Python and of client libraries; not judged")] = None
     limits: Annotated[
         object,

@@ -78,6 +78,7 @@ class ClusterShape:
     log_dirs: Annotated[int, Range(1, LOG_DIRS_MAX)] = 1  # of each broker (KIP-858); the metadata log is in the first
     disk: Literal["", FileSystem] = ""  # file system of each log directory; "" = a folder on the machine's disk
     clock: bool = False  # the clock of every node can be set
+    agent: bool = False  # every node loads an agent (Byteman), which injects faults into Kafka's own code
     tier: Literal["", RemoteTier] = ""  # remote storage (KIP-405): ours in a folder or S3, Kafka's, user's
     tier_faults: bool = False  # reads, writes and deletes of the tier can be made to fail, wait or stop half way
     isolated_client: bool = False  # links of their own for clients that a step isolates

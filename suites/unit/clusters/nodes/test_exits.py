@@ -132,3 +132,21 @@ def test_a_process_beside_the_nodes_is_the_machines(files: NodeFiles) -> None:
     assert found.machine_doubt is not None
     assert found.machine_doubt.name == DoubtName.HELPER_ENDED
     assert "toxiproxy ended (signal SIGSEGV)" in found.machine_doubt.text
+
+
+@pytest.mark.parametrize(("code", "found"), [(97, 0), (1, 1), (-9, 1)])
+def test_only_an_end_with_the_code_that_the_harness_chose_is_one_by_the_harness(
+    files: NodeFiles, code: int, found: int
+) -> None:
+    exits = exits_of(files)
+    exits.let_halt(B1, 97)
+    exits.note(ended(5, code))
+    assert len(exits.known()) == found
+
+
+def test_a_node_that_was_started_again_has_no_longer_an_end_by_the_harness(files: NodeFiles) -> None:
+    exits = exits_of(files)
+    exits.let_halt(B1, 97)
+    exits.begun(B1)
+    exits.note(ended(5, 97))
+    assert len(exits.known()) == 1

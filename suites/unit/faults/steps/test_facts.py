@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,16 @@ def test_a_kill_is_over_with_its_step_and_other_ends_with_the_healing() -> None:
     (killed,), (looped,) = facts("kill", node="broker(1)"), facts("crash_loop", node="broker(1)")
     assert (killed.from_ns, killed.to_ns, looped.to_ns) == (1, 5, 9)
     assert (killed.nodes, killed.how) == ((2,), Stop.KILLED)
+
+
+def test_a_failpoint_stops_only_nodes_that_ended_by_it_and_may_stop_them_until_it_is_healed() -> None:
+    kill = {"node": "broker(2)", "point": "roll"}
+    (may,) = facts("failpoint", Happened(started_ns=1, ended_ns=2, nodes=(2,), ended={}), **kill)
+    assert (may.how, may.nodes, may.from_ns, may.to_ns) == (Stop.KILLED, (2,), 1, None)
+    healed = Happened(started_ns=1, ended_ns=2, healed_ns=9, nodes=(2,), ended={2: (4, 5)})
+    (ended,) = facts("failpoint", healed, **kill)
+    assert (ended.how, ended.nodes, ended.from_ns, ended.to_ns) == (Stop.KILLED, (2,), 4, 5)
+    assert facts("failpoint", replace(healed, ended={}), **kill) == []
 
 
 def test_unknown_nodes_of_a_controller_fault_are_controllers() -> None:
