@@ -3,8 +3,8 @@
 Since 3.7 such a leader rejects the send, and does not move its high watermark (KAFKA-15583), so that nothing sent then
 is acknowledged, whether or not it is lost later. The history says how large the ISR was. Only sends count that began
 and were acknowledged within one partition epoch, after the leader had applied it: its election was clean, so that no
-other leader acknowledged anything, the active controller stayed the same, and no step kept the leader or the
-controllers from learning of the change.
+other leader acknowledged anything, the active controller stayed the same, and no step had begun to keep the leader or
+the controllers from learning of the change.
 """
 
 from __future__ import annotations
@@ -78,8 +78,7 @@ def _spans(case: Case) -> Iterator[Values]:
             if after.controller_epoch != state.controller_epoch:
                 continue  # when the controllers committed the change is unknown: the leader may learn of it much later
             if led[number] and state.leader != NO_LEADER and clocks.right(state) and clocks.right(after):
-                span = _span(case, history, state, after)
-                yield from [span] if span else []
+                yield from _spans_of(case, history, state, after)
 
 
 def _rejects(case: Case) -> bool:
@@ -88,14 +87,21 @@ def _rejects(case: Case) -> bool:
     return all(one is not None and one.version is not None and numbers_of(one.version) >= _SINCE for one in ran)
 
 
-def _span(case: Case, history: History, state: PartitionChange, after: PartitionChange) -> Values | None:
+def _spans_of(case: Case, history: History, state: PartitionChange, after: PartitionChange) -> Iterator[Values]:
+    """The times between two changes of a partition at which its leader certainly knew that its ISR was too small."""
     to_ns = after.time_ns - _CLOCKS_NS
     least = _least(case, history, state, to_ns)
     if state.from_snapshot or least is None or len(state.isr) >= least:
-        return None
-    from_ns = max([state.time_ns, *_hindered_until(case, history, state, to_ns)]) + _APPLIED_NS
+        return
     place = (state.topic, state.topic_id, state.partition)
-    return (*place, from_ns, to_ns, len(state.isr)) if from_ns < to_ns else None
+    known_ns = state.time_ns + _APPLIED_NS
+    for from_ns, until_ns in sorted(_hindrances(case, history, state, to_ns)):
+        # A fault that begins later takes nothing from what the leader acknowledged before it.
+        if known_ns < from_ns:
+            yield (*place, known_ns, from_ns, len(state.isr))
+        known_ns = max(known_ns, until_ns + _APPLIED_NS)
+    if known_ns < to_ns:
+        yield (*place, known_ns, to_ns, len(state.isr))
 
 
 def _least(case: Case, history: History, state: PartitionChange, to_ns: int) -> int | None:
@@ -113,15 +119,15 @@ def _least(case: Case, history: History, state: PartitionChange, to_ns: int) -> 
     return min([*known, len(state.replicas)])
 
 
-def _hindered_until(case: Case, history: History, state: PartitionChange, to_ns: int) -> Iterator[int]:
-    """Until when steps may have kept the leader, or the controllers, from learning or telling of a change."""
+def _hindrances(case: Case, history: History, state: PartitionChange, to_ns: int) -> Iterator[tuple[int, int]]:
+    """From when until when steps may have kept the leader, or the controllers, from learning or telling of a change."""
     nodes = {state.leader, *history.voters}
     for step in case.steps:
         for fact in step.facts:
             concerned = "nodes" in MEANINGS[fact.kind].keys and any(fact.concerns(node) for node in nodes)
             until_ns = max(step.healed_ns or step.ended_ns or UNBOUNDED, fact.to_ns or 0)
             if concerned and fact.from_ns <= to_ns and until_ns >= state.time_ns - _APPLIED_NS:
-                yield until_ns
+                yield fact.from_ns, until_ns
 
 
 def _promised(settings: Settings) -> str:

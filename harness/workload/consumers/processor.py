@@ -89,13 +89,15 @@ class ProcessorLoop(TransactionLoop):
     # --- the application ---
 
     def _run(self) -> None:
-        self._take_over()
-        while not self._stopping.is_set():
-            try:
-                self._turn()
-            except _Died:
-                self._take_over()
-        self._close_consumer()
+        try:
+            self._take_over()
+            while not self._stopping.is_set():
+                try:
+                    self._turn()
+                except _Died:
+                    self._take_over()
+        finally:  # a consumer that is not closed blocks the thread that frees it, and the whole run with it
+            self._close_consumer()
 
     def _turn(self) -> None:
         assert self._consumer is not None

@@ -97,6 +97,8 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "a leader from the ISR": (told(elected(1, 2)), FOUND),
     "a follower is frozen": (fact(told(), 2, 90, 120), FOUND),
     "the leader was frozen long before": (fact(told(), 1, 20, 60), FOUND),
+    "the leader was frozen afterwards": (fact(told(), 1, 105, 108), FOUND),
+    "before and after the leader was frozen": (fact(told(called_s=107.5, took_s=0.5), 1, 103, 105), FOUND),
     "the first release that refuses it": (told(version="3.7.0"), FOUND),
     # --- legal, or not certain
     "enough in sync": (told(metadata(1, 2)), []),
@@ -113,6 +115,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "the setting is unknown": (told(least=None), []),
     "the leader is frozen": (fact(told(), 1, 99, 105), []),
     "the leader was frozen until just before": (fact(told(), 1, 99, 102), []),
+    "the leader was frozen before the acknowledgement": (fact(told(), 1, 103, 108), []),
     "a controller is cut off": (fact(told(), CONTROLLER, 99, 105, "links_cut"), []),
     "another controller was elected meanwhile": (told(led_by_another(metadata())), []),
     "a controller had a wrong clock": (fact(told(), CONTROLLER, 1, 2, "clock_changed"), []),

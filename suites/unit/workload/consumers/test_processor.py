@@ -162,3 +162,17 @@ def test_the_lag_of_a_processor_counts_unfinished_offsets() -> None:
     acked = {("a", 0): 6, ("a", 1): 6, ("a", 2): 0, ("b", 0): 9}
     assert loop.lag(acked) == {"a/0": 2, "a/2": 1}
     assert loop.lag({("a", 0): 4}) == {}
+
+
+def test_a_processor_that_an_error_ends_has_closed_its_consumer() -> None:
+    closed: list[str] = []
+
+    def broken() -> None:
+        raise RuntimeError("the client is unusable")
+
+    loop: Any = object.__new__(ProcessorLoop)
+    loop._consumer = SimpleNamespace(close=lambda: closed.append("closed"))
+    loop._take_over = broken
+    with pytest.raises(RuntimeError, match="unusable"):
+        loop._run()
+    assert closed == ["closed"]
