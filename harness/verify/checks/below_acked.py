@@ -11,11 +11,10 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from harness.model.clock import CLOCKS_MS
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.verify.engine.ack_times import ack_times as by_time
-from harness.verify.engine.ack_times import each_alone
+from harness.verify.engine.ack_times import each_alone, slots
 from harness.verify.engine.kept import is_empty, kept, narrowed
 from harness.verify.engine.numbered import LANE, place_number
 from harness.verify.engine.prepared import Prepared
@@ -40,8 +39,7 @@ def below_acked(given: Prepared, ack_times: DataFrame) -> DataFrame | None:
     shown = narrowed(given.observations.where(given.widest_read), suspects).withColumn(LANE, place_number())
     there = kept(suspected.join(shown.join(lanes, _LANES, "left_semi").select(*_ENTRY), _ENTRY, "left_semi"))
     overtaken = kept(_overtaken(by_time(each_alone(there)))).withColumnRenamed("slot", "sent")
-    sent = F.expr(f"called_ns DIV {CLOCKS_MS * 10**6}")
-    rows = there.withColumn("sent", sent).join(F.broadcast(overtaken), [*_LANES, "sent"])
+    rows = there.withColumn("sent", slots()["sent"]).join(F.broadcast(overtaken), [*_LANES, "sent"])
     return found(rows.where("offset < reached"), Kind.BELOW_ACKED, other="reached")
 
 

@@ -14,7 +14,6 @@ from harness.verify.engine.tables import BUNDLE
 
 TENTH_MS: Final = 100
 _TENTHS: Final = CLOCKS_MS // TENTH_MS
-_SLOTS: Final = ("sent", "tenth")
 
 
 def slots() -> dict[str, Column]:
@@ -41,7 +40,7 @@ def ack_times(groups: DataFrame) -> DataFrame:
     and last_ns: the first and the last end; low, high: the offsets.
     """
     acked = F.col("is_acked")
-    found = groups.groupBy(BUNDLE, LANE, *_SLOTS).agg(
+    found = groups.groupBy(BUNDLE, LANE, *slots()).agg(
         F.min("called_ns").alias("called_ns"),
         F.max(F.when(~acked, F.col("last_ns"))).alias("gave_up_ns"),
         *[F.min(F.when(acked, F.col(name))).alias(name) for name in ("first_ns", "low")],

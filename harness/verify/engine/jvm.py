@@ -37,7 +37,7 @@ def send_fewer_messages(spark: SparkSession) -> None:
     made once, and a list takes one message in place of one for each element.
 
     py4j asks Java for a name each time, and Java looks for it in all jars: for `org` and each package within it, too,
-    since they might be classes. Without this a bundle takes 33,000 messages, and with it half of them.
+    since they might be classes. That was a third of 33,000 messages for a bundle.
     """
     jvm_of(spark).__class__ = _View
     if not any(isinstance(converter, _Lists) for converter in INPUT_CONVERTER):  # those of all sessions of a process
