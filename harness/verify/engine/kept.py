@@ -28,7 +28,7 @@ def kept(rows: DataFrame) -> DataFrame:
     computed = rows.localCheckpoint(eager=False)
     # One job, which computes all partitions. Its rows stay in Spark's own form: collecting them would compile a
     # converter for their columns, and describe the plan for a user interface.
-    first = computed._jdf.limit(_FEW + 1).queryExecution().executedPlan().executeCollect()
+    first = computed._jdf.queryExecution().executedPlan().executeTake(_FEW + 1)
     if len(first) > _FEW:
         return computed
     data = jvm_of(rows.sparkSession).scala.collection.immutable.ArraySeq.unsafeWrapArray(first)

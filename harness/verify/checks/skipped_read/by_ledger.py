@@ -49,6 +49,7 @@ _COMPACTED: Final[Columns] = {"topic": "string", "tombstone_ns": "int64"}
 _STARTS: Final[Columns] = {"topic": "string", "partition": "int32", "log_start": "int64", "known_ns": "int64"}
 _DUE: Final = {"committed": "due_committed", "uncommitted": "due_uncommitted"}
 _TOMBSTONE: Final = "null"
+_ROWS_BEFORE: Final = (Window.unboundedPreceding, -1)
 
 
 def by_ledger(drill: Drill, read: DataFrame) -> DataFrame | None:
@@ -156,10 +157,11 @@ def _confirmed(rows: DataFrame, given: Prepared) -> DataFrame:
     )
     acked = rows.select(*RECORD, *PLACE[1:], F.col("offset").alias("acked")).distinct()
     both = seen.join(acked, [*RECORD, *PLACE[1:]], "full_outer")
-    order = Window.partitionBy(*PLACE, "stream").orderBy("seq")
+    by_stream = Window.partitionBy(*PLACE, "stream")
     shift = F.when(F.col("least") == F.col("most"), F.col("least") - F.col("seq"))
-    below = F.last(shift, ignorenulls=True).over(order.rowsBetween(Window.unboundedPreceding, -1))
-    above = F.first(shift, ignorenulls=True).over(order.rowsBetween(1, Window.unboundedFollowing))
+    # Both over the rows before: over all rows that follow, Spark would look at each of them anew for each row.
+    below = F.last(shift, ignorenulls=True).over(by_stream.orderBy("seq").rowsBetween(*_ROWS_BEFORE))
+    above = F.last(shift, ignorenulls=True).over(by_stream.orderBy(F.desc("seq")).rowsBetween(*_ROWS_BEFORE))
     both = both.withColumns({"below": below, "above": above}).where("acked IS NOT NULL")
     all_acks = given.streams.where("acks = 'all'").select(BUNDLE, "stream", F.lit(True).alias("all_acks"))
     both = both.join(F.broadcast(all_acks), [BUNDLE, "stream"], "left")
@@ -213,8 +215,8 @@ def _timed(rows: DataFrame, given: Prepared) -> DataFrame:
     received = narrowed(given.observations, rows, "reader", "session").where("given_ns IS NOT NULL")
     received = received.join(F.broadcast(sessions), _SESSION, "left_semi").select(*_SESSION, "offset", "given_ns")
     both = rows.unionByName(received, allowMissingColumns=True)
-    order = Window.partitionBy(*_SESSION).orderBy("offset").rowsBetween(1, Window.unboundedFollowing)
-    return both.withColumn("passed_ns", F.min("given_ns").over(order)).where("stream IS NOT NULL").drop("given_ns")
+    above = Window.partitionBy(*_SESSION).orderBy(F.desc("offset")).rowsBetween(*_ROWS_BEFORE)
+    return both.withColumn("passed_ns", F.min("given_ns").over(above)).where("stream IS NOT NULL").drop("given_ns")
 
 
 def _starts(case: Case) -> Iterator[Values]:
