@@ -39,7 +39,7 @@ from reports.review.operations import (
 from reports.review.rates import Buckets, Numbers, parts_of
 from reports.whole_files import written_whole
 
-OPERATIONS_MAX: Final = 60_000_000  # of a run
+OPERATIONS_MAX: Final = 20_000_000  # of a run: their files have up to 100 MB
 # In memory. A part of a table spans the whole run, so that each read of a range of time reads nearly all row groups.
 AT_ONCE_MAX: Final = 4_000_000
 PART_ROWS: Final = 250_000  # operations that are counted and sorted together

@@ -16,6 +16,7 @@ from harness.model.documents.steps import ReaderDied
 from harness.model.outcome import Outcome
 from harness.verify.checks.commit_regressed.offset_loss import skipped_by_reset
 from harness.verify.engine.case import Case
+from harness.verify.engine.kept import kept, narrowed
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, UNBOUNDED, Values, frame, is_drain, is_live
 from harness.verify.excuses.config_history import compacted_until
@@ -102,7 +103,8 @@ def missed(given: Prepared) -> list[dict[str, int]]:
         spans, place
     )
     sent = sent.where("offset >= from_offset AND offset < before_offset").select(*place, "reader", "offset")
-    left = sent.join(given.observations.where(is_live()), [*place, "reader", "offset"], "left_anti")
+    received = given.observations.where(is_live()).join(spans, [*place, "reader"], "left_semi")
+    left = sent.join(received, [*place, "reader", "offset"], "left_anti")
     starts = given.places.select(BUNDLE, "topic", "partition", "log_start")
     gone = left.join(starts, place).where("offset < log_start")
     for row in gone.groupBy(*place).count().collect():
@@ -129,8 +131,9 @@ def _compacted_before_read(given: Prepared) -> list[Row]:
     of_groups = F.broadcast(frame(given.spark, {"reader": "string", "group": "string"}, groups))
     seen = given.observations.join(of_topics, [BUNDLE, "topic"], "left_semi")
     live = seen.where(is_live()).join(of_groups, [BUNDLE, "reader"]).select(*place, "group", "offset")
-    ends = live.groupBy(*place, "group").agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
-    sent = given.ledger.where("promised AND offset IS NOT NULL").select(*place, "offset").join(ends, place)
+    ends = kept(live.groupBy(*place, "group").agg(F.min("offset").alias("first"), F.max("offset").alias("last")))
+    sent = narrowed(given.ledger, ends, "topic", "partition").where("promised AND offset IS NOT NULL")
+    sent = sent.select(*place, "offset").join(F.broadcast(ends), place)
     left = sent.where("offset > first AND offset < last").join(live, [*place, "group", "offset"], "left_anti")
     gone = left.join(seen.where(is_drain()).select(*place, "offset"), [*place, "offset"], "left_anti")
     starts = given.places.select(*place, "log_start")
