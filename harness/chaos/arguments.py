@@ -42,10 +42,11 @@ def arguments(kind: type[Kind], draw: Draw, around: Surroundings) -> dict[str, o
     drawn: dict[str, object] = {}
     linked = _link(kind, hints, draw, around)
     drawn |= linked
-    for entry in fields(kind):
+    # Those that the class draws come last, because they may have to fit the others.
+    for entry in sorted(fields(kind), key=lambda one: one.name in kind.drawn):
         if entry.name == HEALED_BY or entry.name in linked:
             continue
-        values = _values(kind, entry, hints[entry.name], around)
+        values = _values(kind.fitting(drawn), entry, hints[entry.name], around)
         if not values:
             if _required(entry):
                 raise CannotDrawError(f"{kind.do}: nothing can be drawn for {entry.name}")
@@ -86,9 +87,11 @@ def undrawable(kind: type[Kind]) -> list[str]:
     return [e.name for e in others if e.name not in kind.drawn and not _listed(hints[e.name])]
 
 
-def _values(kind: type[Kind], entry: Field[object], hint: object, around: Surroundings) -> Sequence[object]:
-    if entry.name in kind.drawn:
-        return kind.drawn[entry.name]
+def _values(
+    of_class: Mapping[str, Sequence[object]], entry: Field[object], hint: object, around: Surroundings
+) -> Sequence[object]:
+    if entry.name in of_class:
+        return of_class[entry.name]
     marker = _marker(hint)
     if marker is None:
         return _listed(hint)

@@ -220,7 +220,7 @@ def _of_majority(scenario: Scenario, live: LiveCluster, able: Abilities) -> Iter
     down: dict[str, int] = {}
     for step in scenario.steps:
         kind = build_step(step)
-        if isinstance(kind, Fault) and kind.stops:
+        if isinstance(kind, Fault) and kind.keeps_stopped():
             down[step.name] = StepValidation(scenario, earlier).reach(kind.victims()).count
         if sum(down.values()) > spare:
             yield (

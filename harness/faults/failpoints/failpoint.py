@@ -91,8 +91,18 @@ class Failpoint(Fault):
     def _point(self) -> CodePoint:
         return POINTS[self.point]
 
+    @classmethod
+    def fitting(cls, drawn: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:
+        """Points at which the drawn action is possible."""
+        if drawn.get("action") != "io_error":
+            return cls.drawn
+        return {**cls.drawn, "point": tuple(name for name in cls.drawn["point"] if POINTS[str(name)].io_error)}
+
     def declared(self) -> Declares:
         return _FACTS[self.action]
+
+    def keeps_stopped(self) -> bool:
+        return self.action != "delay"
 
     def validate(self, plan: StepValidation) -> None:
         if not plan.scenario.shape.agent:

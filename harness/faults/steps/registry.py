@@ -94,7 +94,7 @@ def check_step(kind: Kind, plan: StepValidation, active: Collection[str]) -> Non
         _check_active(kind.fault, plan.earlier, active)
     if isinstance(kind, Heal):
         typing.cast(Fault, plan.earlier[kind.fault]).validate_heal(plan)
-    if isinstance(kind, Fault) and kind.stops:
+    if isinstance(kind, Fault) and kind.keeps_stopped():
         _check_stopped(kind, plan, active)
 
 
@@ -143,7 +143,7 @@ def _check_stopped(fault: Fault, plan: StepValidation, active: Collection[str]) 
     mine = plan.reach(fault.victims()).brokers
     for name in active:
         other = plan.earlier[name]
-        if not isinstance(other, Fault) or not other.stops:
+        if not isinstance(other, Fault) or not other.keeps_stopped():
             continue
         twice = fault.victims() == f"same({name})" or mine & plan.reach(other.victims()).brokers
         if twice:

@@ -125,6 +125,11 @@ class Kind:
             _check_facts(cls, do)
             _REGISTERED[do] = cls
 
+    @classmethod
+    def fitting(cls, drawn: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:  # noqa: ARG003
+        """For generated scenarios: those of the values in `drawn` that fit the arguments that were drawn before."""
+        return cls.drawn
+
     def declared(self) -> Declares:
         """The facts of this step, where they depend on its arguments; of the kinds in `facts`, and of no others."""
         return self.facts
@@ -184,6 +189,10 @@ class Fault(Kind, ABC):
     def victims(self) -> str:
         """The expression of the nodes that it breaks, for `same(step)`; "" when it breaks no node."""
         return str(getattr(self, "node", ""))
+
+    def keeps_stopped(self) -> bool:
+        """Whether it stops processes in this step, where that depends on its arguments."""
+        return self.stops
 
     def validate_heal(self, plan: StepValidation) -> None:
         """Raises BadInput when the fault may not be healed at this point. `plan` is that of the `heal` step."""

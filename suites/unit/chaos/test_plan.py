@@ -19,6 +19,8 @@ from harness.chaos import profile
 from harness.chaos.arguments import undrawable
 from harness.chaos.bearing import AWAY, COPY_LOST, taken_by
 from harness.chaos.plan import Plan, is_planted, plan_of, usable
+from harness.faults.failpoints.failpoint import Failpoint
+from harness.faults.failpoints.points import POINTS
 from harness.faults.steps.registry import KINDS, build_step, check_steps, is_disturbance
 from harness.faults.steps.step import Action, Fault, Kind
 from harness.faults.steps.step_validation import StepValidation
@@ -212,3 +214,17 @@ def test_a_majority_must_serve_while_processes_of_a_minority_stay_down(plans: tu
 def test_some_episodes_of_the_default_profile_end_with_a_broken_minority() -> None:
     waits = [step for plan in made("default") for step in plan.scenario.steps if step.name.endswith("_majority")]
     assert len(waits) >= len(made("default")) // 20
+
+
+def test_each_action_of_a_failpoint_is_drawn_at_a_point_that_allows_it() -> None:
+    chosen = profile.load("failpoints")
+    drawn = Counter(
+        step.args.get("action", "kill")
+        for episode in range(1, 101)
+        for step in plan_of(SEED, chosen, episode).scenario.steps
+        if step.do == Failpoint.do
+    )
+    assert all(drawn[action] >= 5 for action in ("kill", "delay", "io_error")), drawn
+    for action, expected in (("io_error", False), ("kill", True)):
+        points = Failpoint.fitting({"action": action})["point"]
+        assert any(not POINTS[str(name)].io_error for name in points) is expected

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -241,6 +242,14 @@ def test_a_failpoint_that_cannot_have_an_effect_is_refused(args: str, shape: str
 def test_delays_of_several_nodes_and_points_of_internal_topics_are_accepted() -> None:
     some = IT.format('node = "brokers", point = "roll", action = "delay", of = "__consumer_offsets/0"')
     assert [step.do for step in parse(with_steps(some, shape=AGENT), "t", check_steps).steps] == ["failpoint"]
+
+
+def test_a_delayed_node_may_be_killed_and_a_killed_one_may_not() -> None:
+    second = IT.format('node = "broker(1)", point = "roll"')
+    for first, refused in (('action = "delay"', False), ('action = "kill"', True)):
+        begun = f'{{ do = "failpoint", node = "broker(1)", point = "append", {first}, name = "begun" }}'
+        with pytest.raises(BadInput) if refused else nullcontext():
+            parse(with_steps(f"{begun}, {second}", shape=AGENT), "t", check_steps)
 
 
 @pytest.mark.parametrize("action", ["kill", "delay", "io_error"])
