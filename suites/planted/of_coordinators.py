@@ -73,6 +73,26 @@ def coordinator_group_without_its_members(copy: Copy) -> Expected:
 
 
 @plant
+def coordinator_group_with_members_that_have_nothing(copy: Copy) -> Expected:
+    (state,) = states_of(copy, "group", GROUP, "coordinators_under_load")
+    state["logged"]["assigned"], state["answered"]["assigned"] = "reader AAAA/0", ""
+    for one in state["copies"]:
+        one["logged"]["assigned"] = "reader AAAA/0"
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def near_wrong_coordinator_state_of_partitions_that_are_not_reported(copy: Copy) -> Expected:
+    """Those of a deleted topic."""
+    (state,) = states_of(copy, "group", GROUP, "coordinators_under_load")
+    state["logged"]["assigned"] = "reader AAAA/0"
+    state["answered"].pop("assigned", None)
+    for one in state["copies"]:
+        one["logged"]["assigned"] = "reader AAAA/0"
+    return passes()
+
+
+@plant
 def coordinator_share_state_behind_its_log(copy: Copy) -> Expected:
     state = states_of(copy, "share_state", "sharers")[0]
     state["answered"]["start"] -= 1

@@ -37,6 +37,7 @@ from suites.unit.kafka.storage.coordinator_bytes import (
 BROKERS = (1, 2, 3)
 KEY = offset_key("g", "t", 0)
 COMMITTED, PREPARED = 4, 2
+ASSIGNED = {"a": [(kafka_uuid(TOPIC), 0)]}
 LOGS = {
     OFFSETS: [
         record(0, KEY, offset_value(4), epoch=1),
@@ -67,7 +68,7 @@ class Brokers:
         )
     )
     offsets: Any = field(default_factory=lambda: {("t", 0): 9})
-    group: Any = field(default_factory=lambda: GroupAnswer("Stable", 8, 8, {"a": 8}))
+    group: Any = field(default_factory=lambda: GroupAnswer("Stable", 8, 8, {"a": 8}, ASSIGNED))
     transaction: Any = field(
         default_factory=lambda: TransactionState("p", "CompleteCommit", 7, 3, 60_000, 1, (("t", 0),))
     )
@@ -166,6 +167,23 @@ def test_an_offset_that_only_the_coordinator_knows(brokers: Brokers) -> None:
     states = {one.name: one for one in brokers.look().states if one.kind == "offset"}
     other = states["g t/1"]
     assert (other.logged, other.answered, other.offset, other.steady) == (None, {"offset": 3}, None, True)
+
+
+def test_members_that_have_other_partitions_than_in_the_log(brokers: Brokers) -> None:
+    brokers.group = GroupAnswer("Stable", 8, 8, {"a": 8}, {"a": []})
+    state = brokers.one("group")
+    assert state.logged is not None
+    assert state.answered is not None
+    assert (state.logged["assigned"], state.answered["assigned"]) == (f"a {kafka_uuid(TOPIC)}/0", "")
+    assert (state.steady, state.was) == (True, False)
+
+
+def test_partitions_of_a_topic_that_was_deleted_are_not_compared(brokers: Brokers, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Brokers, "partitions", lambda self, of: [replace(self.leader, topic=t) for t in of])
+    brokers.group = GroupAnswer("Stable", 8, 8, {"a": 8}, {"a": []})
+    answered = brokers.one("group").answered
+    assert answered is not None
+    assert "assigned" not in answered
 
 
 def test_a_state_that_the_coordinator_does_not_know(brokers: Brokers) -> None:

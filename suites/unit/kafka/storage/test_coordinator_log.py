@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.kafka.storage.coordinator_log import CoordinatorLog, CoordinatorLogs
-from harness.kafka.storage.coordinator_state import LoggedState, commits_since, states_of
+from harness.kafka.storage.coordinator_state import LoggedState, assigned_topics, commits_since, states_of
 from harness.kafka.storage.uuids import kafka_uuid
 from harness.model.contract.internal_topics import OFFSETS, SHARE_STATE, TRANSACTIONS
 from suites.unit.kafka.storage.coordinator_bytes import (
@@ -104,7 +104,10 @@ def test_a_consumer_group(tmp_path: Path) -> None:
     }
     batches = [record(at, key, value) for at, (key, value) in enumerate(values.items())]
     state = only(read(tmp_path, OFFSETS, *batches))
-    assert state.value() == {"epoch": 8, "assignment_epoch": 7, "members": "a 8, b 7"}
+    place = f"{kafka_uuid(TOPIC)}/0"
+    value = state.value()
+    assert value == {"epoch": 8, "assignment_epoch": 7, "members": "a 8, b 7", "assigned": f"a {place}, b {place}"}
+    assert assigned_topics(value) == {kafka_uuid(TOPIC)}
     left = record(5, group_key(8, "g", "a"), None)
     found = only(read(tmp_path, OFFSETS, *batches, left)).value()
     assert found is not None
