@@ -47,10 +47,10 @@ class Questions:
         if isinstance(answer, str):
             self._silent(place, f"the offsets of group {group}", answer)
             return
-        by_name = {state_name(group, *of): offset for of, offset in answer.items()}
+        by_name = {state_name(group, *of): committed._asdict() for of, committed in answer.items()}
         in_log = {name for (kind, name), (_, state) in self.logged.items() if kind == "offset" and state.owner == group}
         for name in by_name.keys() | in_log:
-            self._add(("offset", name), place, {"offset": by_name[name]} if name in by_name else None)
+            self._add(("offset", name), place, by_name.get(name))
 
     def group(self, group: str, topic_ids: Collection[str] = ()) -> None:
         """A group with members, now or before; a group that only commits has no state of its own. topic_ids: of topics

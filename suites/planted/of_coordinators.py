@@ -44,6 +44,21 @@ def coordinator_offset_older_than_its_log(copy: Copy) -> Expected:
 
 
 @plant
+def coordinator_offset_with_another_leader_epoch(copy: Copy) -> Expected:
+    """A consumer that begins there would take the log for truncated, or not see that it was."""
+    state = _offset(copy)
+    state["answered"]["leader_epoch"] = state["logged"]["leader_epoch"] - 1
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def near_wrong_coordinator_state_without_a_leader_epoch(copy: Copy) -> Expected:
+    """Evidence of a harness that did not ask for it."""
+    del _offset(copy)["answered"]["leader_epoch"]
+    return passes()
+
+
+@plant
 def coordinator_without_an_offset(copy: Copy) -> Expected:
     _offset(copy)["answered"] = None
     return fails([WRONG], by_documents=True)

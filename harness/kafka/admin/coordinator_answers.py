@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 from kafka.protocol.admin import DescribeGroupsRequest, DescribeTransactionsRequest
 from kafka.protocol.api_message import ApiMessage
 
-from harness.kafka.admin.groups import TransactionState, offsets_at
+from harness.kafka.admin.groups import Committed, TransactionState, offsets_at
 from harness.kafka.admin.wire import Call, Unanswered, Wire, call, error_name
 from harness.kafka.messages import ConsumerGroupDescribeRequest
 from harness.kafka.storage.uuids import kafka_uuid
@@ -38,7 +38,7 @@ class CoordinatorAnswers:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
-    def offsets(self, broker: int, group: str) -> dict[Place, int] | str:
+    def offsets(self, broker: int, group: str) -> dict[Place, Committed] | str:
         """The committed offsets of a group without those in open transactions."""
         return offsets_at(self._wire, broker, group)
 

@@ -23,6 +23,7 @@ TRANSACTION_STATES: Final = (
 )
 _DECIDED: Final = "PrepareCommit"
 _CLASSIC, _CONSUMER, _TARGET, _MEMBER = 2, 3, 6, 8  # numbers of keys in __consumer_offsets
+_NO_EPOCH: Final = -1  # of a commit without one, as a coordinator answers it
 _SNAPSHOT: Final = 0  # number of a key in __share_group_state; the other one is an update
 _EARLIER: Final = 100  # so many earlier states are compared with an answer at most
 
@@ -121,7 +122,9 @@ def _value(state: LoggedState, records: Sequence[Logged]) -> StateValue | None:
 
 def _offset(records: Sequence[Logged]) -> StateValue | None:
     fields = records[-1].decoded(OFFSETS)
-    return None if fields is None else {"offset": _number(fields["Offset"])}
+    if fields is None:
+        return None
+    return {"offset": _number(fields["Offset"]), "leader_epoch": _number(fields.get("LeaderEpoch", _NO_EPOCH))}
 
 
 def _transaction(records: Sequence[Logged]) -> StateValue | None:

@@ -161,6 +161,7 @@ CHECK: Final = Check(
     order=Order(findings=13, doubts=58),
     planted=(
         "coordinator_offset_older_than_its_log",
+        "coordinator_offset_with_another_leader_epoch",
         "coordinator_without_an_offset",
         "coordinator_transaction_with_an_older_epoch",
         "coordinator_group_with_another_epoch",
@@ -172,6 +173,7 @@ CHECK: Final = Check(
         "coordinator_copy_with_another_offset",
         "near_wrong_coordinator_state_written_meanwhile",
         "near_wrong_coordinator_state_expired",
+        "near_wrong_coordinator_state_without_a_leader_epoch",
         "near_wrong_coordinator_state_of_partitions_that_are_not_reported",
         "near_wrong_coordinator_state_repeated_commit",
         "near_wrong_coordinator_state_one_empty_transaction",
