@@ -71,6 +71,17 @@ def near_offset_lookup_of_a_marker(copy: Copy) -> Expected:
 
 
 @plant
+def offset_lookup_of_an_older_marker(copy: Copy) -> Expected:
+    """The leader names a marker, and a time of it before the requested one."""
+    markers = copy.original.rows("batches", **_PAID, control=["commit", "abort"])
+    marker = markers[len(markers) // 2]["base_offset"]
+    after = [row for row in copy.original.rows("lookups", **_PAID) if row["offset"] and row["offset"] > marker]
+    row = min((row for row in after if row["time_ms"] >= 0), key=lambda row: row["offset"])
+    copy.change("lookups", {"offset": marker, "timestamp_ms": row["time_ms"] - 1}, **_condition(row))
+    return fails([(Kind.OFFSET_LOOKUP.value, "paid", 0, marker)])
+
+
+@plant
 def offset_lookup_late_above_retention(copy: Copy) -> Expected:
     """Retention shortens the log; the record that the leader passed is still there."""
     row = _middle(copy, _SIZED)

@@ -1,10 +1,10 @@
 """offset_lookup: a leader that was asked for the first record of a time or later names another record, or none.
 
 Compared with what the read after healing returned. A leader may name a control record, which no reader receives and
-which has a timestamp, too. Where retention or DeleteRecords may have removed records, a leader must still find those at
-or above the log start. It searches only the first segment with a time that is not older; if that time is of a record
-below the log start, it finds nothing there, and answers that there is none. So it may find none for times up to the
-latest one below the log start.
+which has a timestamp, too; by the leader's own answer it is not older than requested. Where retention or DeleteRecords
+may have removed records, a leader must still find those at or above the log start. It searches only the first segment
+with a time that is not older; if that time is of a record below the log start, it finds nothing there, and answers that
+there is none. So it may find none for times up to the latest one below the log start.
 
 On a compacted topic a leader must name a record at or before the first one that must stay for ever. It finds none for
 times up to `EMPTIED`, which is a note.
@@ -102,7 +102,7 @@ def _reason() -> Column:
         F.when(finds_none & (F.col("time_ms") <= F.col(EMPTIED)), Named.HIDDEN)
         .when(finds_none & F.col("twice"), Named.NONE)
         .when((named > F.col("first.offset")) & F.col("finds"), Named.LATE)
-        .when(F.col("has_ms") < F.col("time_ms"), Named.EARLY)
+        .when(F.coalesce("has_ms", "named_ms") < F.col("time_ms"), Named.EARLY)
         .when(has_another_time, Named.TIME)
         .when((F.col("has_epoch") >= 0) & (F.col("has_epoch") != F.col("named_epoch")), Named.EPOCH)
     )
@@ -260,6 +260,7 @@ CHECK: Final = Check(
         "offset_lookup_with_another_time",
         "offset_lookup_with_another_epoch",
         "near_offset_lookup_without_an_epoch",
+        "offset_lookup_of_an_older_marker",
         "near_offset_lookup_of_a_marker",
         "offset_lookup_late_above_retention",
         "offset_lookup_finds_none_above_retention",

@@ -128,6 +128,7 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "the record after a marker instead of the one before": (asked({5: 5}), ["offset_lookup 1"]),
     "no record": (asked({7: None}), ["offset_lookup 1"]),
     "an older record": (asked({5: 2}), ["offset_lookup 1"]),
+    "a marker that is older": (asked({7: 4}), ["offset_lookup 1"]),
     "a record where there is none": (asked({9: 6}), ["offset_lookup 1"]),
     "the latest record is not the last one": (unordered(), []),
     "the last record instead of the latest": (unordered({MAX_TIMESTAMP: 6}), ["offset_lookup 1"]),
