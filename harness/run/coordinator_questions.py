@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from harness.kafka.admin.client import AdminView, PartitionState
 from harness.kafka.admin.coordinator_answers import GroupAnswer
 from harness.kafka.admin.groups import TransactionState
-from harness.kafka.storage.coordinator_state import LoggedState, members_text, state_name
+from harness.kafka.storage.coordinator_state import (
+    LoggedState,
+    assigned_text,
+    assigned_topics,
+    members_text,
+    state_name,
+)
 from harness.model.contract.internal_topics import OFFSETS, TRANSACTIONS, state_partition
 from harness.model.documents.coordinators import StateKind, StateValue
 from harness.model.errors import HarnessTimeout
@@ -41,13 +47,14 @@ class Questions:
         if isinstance(answer, str):
             self._silent(place, f"the offsets of group {group}", answer)
             return
-        by_name = {state_name(group, *of): offset for of, offset in answer.items()}
+        by_name = {state_name(group, *of): committed._asdict() for of, committed in answer.items()}
         in_log = {name for (kind, name), (_, state) in self.logged.items() if kind == "offset" and state.owner == group}
         for name in by_name.keys() | in_log:
-            self._add(("offset", name), place, {"offset": by_name[name]} if name in by_name else None)
+            self._add(("offset", name), place, by_name.get(name))
 
-    def group(self, group: str) -> None:
-        """A group with members, now or before; a group that only commits has no state of its own."""
+    def group(self, group: str, topic_ids: Collection[str] = ()) -> None:
+        """A group with members, now or before; a group that only commits has no state of its own. topic_ids: of topics
+        that exist; a coordinator does not report partitions of others."""
         place, state = self.logged.get(("group", group), (None, None))
         value = _decoded(state)
         if place is None or value is None:
@@ -59,6 +66,8 @@ class Questions:
         if isinstance(answer, str):
             self._silent(place, f"group {group}", answer)
         elif answer is not None:
+            if not assigned_topics(value) <= set(topic_ids):
+                answer = replace(answer, assigned=None)
             self._add(("group", group), place, _group_value(answer))
         elif consumer:  # an empty classic group may be forgotten although its tombstone was not written
             self._add(("group", group), place, None)
@@ -120,7 +129,8 @@ def _group_value(answer: GroupAnswer) -> StateValue:
     members: StateValue = {"members": members_text(answer.members)}
     if answer.epoch is None or answer.assignment_epoch is None:
         return members if answer.state in _AT_REST else {}
-    return {"epoch": answer.epoch, "assignment_epoch": answer.assignment_epoch, **members}
+    value = {"epoch": answer.epoch, "assignment_epoch": answer.assignment_epoch, **members}
+    return value if answer.assigned is None else {**value, "assigned": assigned_text(answer.assigned)}
 
 
 def _transaction_value(answer: TransactionState | None) -> StateValue | None:

@@ -110,9 +110,12 @@ class CoordinatorStates:
         self, leaders: Mapping[Place, PartitionState], logged: Mapping[StateKey, tuple[Place, LoggedState]]
     ) -> Questions:
         asked = Questions(self._admin, leaders, logged)
+        topics = {
+            state.topic: state.topic_id for state in self._admin.partitions(t.name for t in self._scenario.topics)
+        }
         for group in self._scenario.groups:
             asked.offsets(group)
-            asked.group(group)
+            asked.group(group, topics.values())
         ids = {p.name for p in self._scenario.producers if p.transactions is not None}
         ids |= {
             state.owner
@@ -120,9 +123,6 @@ class CoordinatorStates:
             if state.kind == "transaction" and state.last.offset >= self._began.get(place, 0)
         }
         asked.transactions(sorted(ids))
-        topics = {
-            state.topic: state.topic_id for state in self._admin.partitions(t.name for t in self._scenario.topics)
-        }
         for group in self._scenario.share_groups:
             asked.share_group(group, topics)
         return asked

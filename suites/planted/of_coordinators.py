@@ -44,6 +44,21 @@ def coordinator_offset_older_than_its_log(copy: Copy) -> Expected:
 
 
 @plant
+def coordinator_offset_with_another_leader_epoch(copy: Copy) -> Expected:
+    """A consumer that begins there would take the log for truncated, or not see that it was."""
+    state = _offset(copy)
+    state["answered"]["leader_epoch"] = state["logged"]["leader_epoch"] - 1
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def near_wrong_coordinator_state_without_a_leader_epoch(copy: Copy) -> Expected:
+    """Evidence of a harness that did not ask for it."""
+    del _offset(copy)["answered"]["leader_epoch"]
+    return passes()
+
+
+@plant
 def coordinator_without_an_offset(copy: Copy) -> Expected:
     _offset(copy)["answered"] = None
     return fails([WRONG], by_documents=True)
@@ -70,6 +85,26 @@ def coordinator_group_without_its_members(copy: Copy) -> Expected:
     assert state["logged"]["members"]
     state["answered"]["members"] = ""
     return fails([WRONG], by_documents=True)
+
+
+@plant
+def coordinator_group_with_members_that_have_nothing(copy: Copy) -> Expected:
+    (state,) = states_of(copy, "group", GROUP, "coordinators_under_load")
+    state["logged"]["assigned"], state["answered"]["assigned"] = "reader AAAA/0", ""
+    for one in state["copies"]:
+        one["logged"]["assigned"] = "reader AAAA/0"
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def near_wrong_coordinator_state_of_partitions_that_are_not_reported(copy: Copy) -> Expected:
+    """Those of a deleted topic."""
+    (state,) = states_of(copy, "group", GROUP, "coordinators_under_load")
+    state["logged"]["assigned"] = "reader AAAA/0"
+    state["answered"].pop("assigned", None)
+    for one in state["copies"]:
+        one["logged"]["assigned"] = "reader AAAA/0"
+    return passes()
 
 
 @plant

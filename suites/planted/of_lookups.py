@@ -45,6 +45,21 @@ def offset_lookup_with_another_time(copy: Copy) -> Expected:
 
 
 @plant
+def offset_lookup_with_another_epoch(copy: Copy) -> Expected:
+    """A consumer would take the log for truncated."""
+    row = _middle(copy)
+    copy.change("lookups", {"leader_epoch": row["leader_epoch"] + 1}, **_condition(row))
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, row["offset"])])
+
+
+@plant
+def near_offset_lookup_without_an_epoch(copy: Copy) -> Expected:
+    """Old brokers name no epoch."""
+    copy.change("lookups", {"leader_epoch": None}, **_condition(_middle(copy)))
+    return passes()
+
+
+@plant
 def near_offset_lookup_of_a_marker(copy: Copy) -> Expected:
     """A transaction marker has a timestamp, too, and no reader receives it."""
     markers = copy.original.rows("batches", **_PAID, control=["commit", "abort"])
@@ -53,6 +68,17 @@ def near_offset_lookup_of_a_marker(copy: Copy) -> Expected:
     row = min(after, key=lambda row: row["offset"])
     copy.change("lookups", {"offset": marker}, **_condition(row))
     return passes()
+
+
+@plant
+def offset_lookup_of_an_older_marker(copy: Copy) -> Expected:
+    """The leader names a marker, and a time of it before the requested one."""
+    markers = copy.original.rows("batches", **_PAID, control=["commit", "abort"])
+    marker = markers[len(markers) // 2]["base_offset"]
+    after = [row for row in copy.original.rows("lookups", **_PAID) if row["offset"] and row["offset"] > marker]
+    row = min((row for row in after if row["time_ms"] >= 0), key=lambda row: row["offset"])
+    copy.change("lookups", {"offset": marker, "timestamp_ms": row["time_ms"] - 1}, **_condition(row))
+    return fails([(Kind.OFFSET_LOOKUP.value, "paid", 0, marker)])
 
 
 @plant
@@ -212,6 +238,31 @@ def epoch_lookup_finds_none(copy: Copy) -> Expected:
 
 
 @plant
+def epoch_lookup_names_a_newer_epoch(copy: Copy) -> Expected:
+    """A follower would keep what an older leader wrote, as if it were of the newer one."""
+    first, _ = _first_epoch(copy)
+    last = copy.original.rows("observations", **_PLAIN, **_READ)[-1]
+    end = copy.original.rows("epoch_ends", **_PLAIN, epoch=last["leader_epoch"])[0]["end_offset"]
+    copy.change("epoch_ends", {"reported_epoch": last["leader_epoch"], "end_offset": end}, **_PLAIN, epoch=first)
+    return fails([(Kind.EPOCH_LOOKUP.value, "plain", 0, last["offset"])])
+
+
+@plant
+def epoch_lookup_past_the_log_end(copy: Copy) -> Expected:
+    """A consumer would not see that the log was truncated."""
+    last = copy.original.rows("observations", **_PLAIN, **_READ)[-1]
+    copy.change("epoch_ends", {"end_offset": _log_end(copy) + 1}, **_PLAIN, epoch=last["leader_epoch"])
+    return fails([(Kind.EPOCH_LOOKUP.value, "plain", 0, last["offset"])])
+
+
+@plant
+def near_epoch_lookup_at_the_log_end(copy: Copy) -> Expected:
+    newest = copy.original.rows("observations", **_PLAIN, **_READ)[-1]["leader_epoch"]
+    copy.change("epoch_ends", {"end_offset": _log_end(copy)}, **_PLAIN, epoch=newest)
+    return passes()
+
+
+@plant
 def epoch_lookup_short_above_retention(copy: Copy) -> Expected:
     """Retention shortens the log; the records of the epoch are still there."""
     last = copy.original.rows("observations", **_SIZED, **_READ)[-1]
@@ -245,6 +296,10 @@ def epoch_lookups_without_answer(copy: Copy) -> Expected:
     nothing = {"reported_epoch": None, "end_offset": None, "error": "NOT_LEADER_OR_FOLLOWER"}
     copy.change("epoch_ends", nothing, **_PLAIN)
     return doubtful("lookup_unanswered")
+
+
+def _log_end(copy: Copy) -> int:
+    return int(max(row["last_offset"] for row in copy.original.rows("batches", **_PLAIN))) + 1
 
 
 def _first_epoch(copy: Copy) -> tuple[int, int]:

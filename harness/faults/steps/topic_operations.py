@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, ClassVar
 
@@ -14,7 +16,9 @@ from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import NO_ANSWER, POLL_S
 from harness.faults.tier.tier_off import refuse_tier_switch
-from harness.kafka.storage.log_directory import CLEANED, offset_checkpoint
+from harness.kafka.storage.log_directory import CLEANED, offset_checkpoint, partition_directories
+from harness.kafka.storage.log_directory import segments as segments_of
+from harness.kafka.storage.record_batch import Walk
 from harness.model.clock import now_ns
 from harness.model.contract.contract import ALTER_TOPIC, TIMESTAMP_TYPE, check_config
 from harness.model.documents.steps import LogStartSeen, RecordsDeleted
@@ -201,7 +205,8 @@ class WaitLogStart(Action):
 
 @dataclass(frozen=True, kw_only=True)
 class WaitCompacted(Action):
-    """Compaction by the cleaner. `to`: up to that offset at least. `further`: more than when the step began."""
+    """Compaction by the cleaner. `to`: up to that offset at least. `further`: more than when the step began. `gaps`:
+    until a segment ends before the next one begins, so that reads of its end must go on in the next one."""
 
     do: ClassVar[str] = WAIT_COMPACTED
     facts: ClassVar[Declares] = NOTHING
@@ -211,15 +216,19 @@ class WaitCompacted(Action):
     needs: ClassVar[frozenset[str]] = frozenset({"disk.read"})
     on: PartitionsExpr
     further: bool = False
+    gaps: bool = False
     to: Count = 1
     deadline_s: Deadline = 60.0
 
     def perform(self, context: StepContext) -> Done:
         places = context.places(self.on)
 
+        def leaders() -> dict[Place, list[Path]]:
+            states = context.states(places)
+            return {p: [*context.cluster.log_directories(s.leader)] for p, s in states.items() if s.leader >= 0}
+
         def probe() -> dict[str, int]:
-            leaders = {place: state.leader for place, state in context.states(places).items() if state.leader >= 0}
-            return {f"{t}/{p}": cleaned(context.cluster.log_directories(b), (t, p)) for (t, p), b in leaders.items()}
+            return {f"{t}/{p}": cleaned(directories, (t, p)) for (t, p), directories in leaders().items()}
 
         before = probe() if self.further else {}
         seen = wait_for(
@@ -232,12 +241,36 @@ class WaitCompacted(Action):
             what="compaction",
             interval_s=POLL_S,
         )
-        return Done(resolved={"compacted_to": seen})
+        if not self.gaps:
+            return Done(resolved={"compacted_to": seen})
+        gaps = wait_for(
+            lambda: {f"{t}/{p}": first_gap(directories, (t, p)) for (t, p), directories in leaders().items()},
+            until=lambda now: len(now) == len(places) and None not in now.values(),
+            deadline_s=self.deadline_s,
+            what="a segment that compaction has left shorter than its offsets",
+            interval_s=POLL_S,
+        )
+        return Done(resolved={"compacted_to": seen, "gaps": gaps})
 
 
 def _bases(directories: Iterable[Path], topic: str, partition: int) -> list[int]:
     """The base offsets of a replica's segments."""
     return sorted(int(path.stem) for one in directories for path in (one / f"{topic}-{partition}").glob("*.log"))
+
+
+def first_gap(directories: Iterable[Path], place: Place) -> tuple[int, int] | None:
+    """The first offset after a segment's last batch, and the base offset of the next segment, where these differ."""
+    for replica in partition_directories(directories, {place[0]}):
+        if replica.partition != place[1]:
+            continue
+        for segment, following in pairwise(segments_of(replica.path)):
+            # A cleaner may replace the file at any moment.
+            with suppress(FileNotFoundError), segment.path.open("rb") as file:
+                batches = Walk(file, segment.path.stat().st_size)
+                end = max((batch.last_offset + 1 for batch in batches), default=segment.base_offset)
+                if end < following.base_offset:
+                    return end, following.base_offset
+    return None
 
 
 def cleaned(directories: Iterable[Path], place: tuple[str, int]) -> int:

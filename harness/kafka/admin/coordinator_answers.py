@@ -9,9 +9,10 @@ from typing import Final, TypeVar
 from kafka.protocol.admin import DescribeGroupsRequest, DescribeTransactionsRequest
 from kafka.protocol.api_message import ApiMessage
 
-from harness.kafka.admin.groups import TransactionState, offsets_at
+from harness.kafka.admin.groups import Committed, TransactionState, offsets_at
 from harness.kafka.admin.wire import Call, Unanswered, Wire, call, error_name
 from harness.kafka.messages import ConsumerGroupDescribeRequest
+from harness.kafka.storage.uuids import kafka_uuid
 from harness.model.place import Place
 
 _UNKNOWN: Final = frozenset({105, 69})  # TRANSACTIONAL_ID_NOT_FOUND, GROUP_ID_NOT_FOUND
@@ -21,12 +22,14 @@ _State = TypeVar("_State")
 
 @dataclass(frozen=True, slots=True)
 class GroupAnswer:
-    """A group. epoch and assignment_epoch: None for a classic group. members: by id, their epochs if they have some."""
+    """A group. epoch, assignment_epoch and assigned: None for a classic group. members: by id, their epochs if they
+    have some. assigned: by member, the ids of topics and the partitions that it has."""
 
     state: str
     epoch: int | None
     assignment_epoch: int | None
     members: Mapping[str, int | None]
+    assigned: Mapping[str, Sequence[tuple[str, int]]] | None = None
 
 
 class CoordinatorAnswers:
@@ -35,7 +38,7 @@ class CoordinatorAnswers:
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
 
-    def offsets(self, broker: int, group: str) -> dict[Place, int] | str:
+    def offsets(self, broker: int, group: str) -> dict[Place, Committed] | str:
         """The committed offsets of a group without those in open transactions."""
         return offsets_at(self._wire, broker, group)
 
@@ -67,7 +70,11 @@ class CoordinatorAnswers:
             return answer
         (found,) = answer.groups
         members = {m.member_id: m.member_epoch for m in found.members}
-        state = GroupAnswer(found.group_state, found.group_epoch, found.assignment_epoch, members)
+        assigned = {
+            m.member_id: [(kafka_uuid(t.topic_id), p) for t in m.assignment.topic_partitions for p in t.partitions]
+            for m in found.members
+        }
+        state = GroupAnswer(found.group_state, found.group_epoch, found.assignment_epoch, members, assigned)
         return _or_error(state, found.error_code)
 
     def classic_group(self, broker: int, group: str) -> GroupAnswer | str | None:

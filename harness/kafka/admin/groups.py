@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from kafka.protocol.admin import (
     DeleteGroupsRequest,
@@ -117,6 +117,13 @@ def delete_group(wire: Wire, group: str, deadline_s: float) -> None:
         time.sleep(0.05)
 
 
+class Committed(NamedTuple):
+    """A committed offset. leader_epoch: of the record before it, as the client said; -1 = it said none."""
+
+    offset: int
+    leader_epoch: int
+
+
 def group_offsets(
     wire: Wire, group: str, places: Sequence[Place] | None, *, stable: bool, deadline_s: float
 ) -> dict[Place, int]:
@@ -142,12 +149,12 @@ def group_offsets(
         time.sleep(0.05)
 
 
-def offsets_at(wire: Wire, broker: int, group: str) -> dict[Place, int] | str:
+def offsets_at(wire: Wire, broker: int, group: str) -> dict[Place, Committed] | str:
     """The committed offsets of a group as one broker reports them now, without those in open transactions; or why it
     reports none."""
     question = Call(OffsetFetchRequest, lambda version: _fetch(version, group, None, False), _NEWEST_OFFSET_FETCH)
     try:
-        offsets, error = _committed(wire.ask(broker, question))
+        offsets, error = _commits(wire.ask(broker, question))
     except Unanswered as silent:
         return str(silent)
     return offsets if error is None else error
@@ -255,14 +262,19 @@ def _named(kind: type[DataContainer], places: Sequence[Place] | None) -> list[Da
 
 
 def _committed(answer: ApiMessage) -> tuple[dict[Place, int], str | None]:
-    """The offsets, or the first error of the group or of a partition (UNSTABLE_OFFSET_COMMIT)."""
+    commits, error = _commits(answer)
+    return {place: commit.offset for place, commit in commits.items()}, error
+
+
+def _commits(answer: ApiMessage) -> tuple[dict[Place, Committed], str | None]:
+    """The commits, or the first error of the group or of a partition (UNSTABLE_OFFSET_COMMIT)."""
     reported = answer.groups[0] if answer.groups else answer
     errors = [error_name(reported.error_code)]
     errors += [error_name(p.error_code) for topic in reported.topics for p in topic.partitions]
     if error := next((e for e in errors if e is not None), None):
         return {}, error
     return {
-        (topic.name, p.partition_index): p.committed_offset
+        (topic.name, p.partition_index): Committed(p.committed_offset, p.committed_leader_epoch)
         for topic in reported.topics
         for p in topic.partitions
         if p.committed_offset != _NO_OFFSET

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -23,6 +23,7 @@ TRANSACTION_STATES: Final = (
 )
 _DECIDED: Final = "PrepareCommit"
 _CLASSIC, _CONSUMER, _TARGET, _MEMBER = 2, 3, 6, 8  # numbers of keys in __consumer_offsets
+_NO_EPOCH: Final = -1  # of a commit without one, as a coordinator answers it
 _SNAPSHOT: Final = 0  # number of a key in __share_group_state; the other one is an update
 _EARLIER: Final = 100  # so many earlier states are compared with an answer at most
 
@@ -121,7 +122,9 @@ def _value(state: LoggedState, records: Sequence[Logged]) -> StateValue | None:
 
 def _offset(records: Sequence[Logged]) -> StateValue | None:
     fields = records[-1].decoded(OFFSETS)
-    return None if fields is None else {"offset": _number(fields["Offset"])}
+    if fields is None:
+        return None
+    return {"offset": _number(fields["Offset"]), "leader_epoch": _number(fields.get("LeaderEpoch", _NO_EPOCH))}
 
 
 def _transaction(records: Sequence[Logged]) -> StateValue | None:
@@ -149,26 +152,42 @@ def _group(records: Sequence[Logged]) -> StateValue | None:
     by_number = {key.number: found for key, found in fields.items()}
     if consumer := by_number.get(_CONSUMER):
         target = by_number.get(_TARGET) or {}
-        epochs = {
-            str(key.of["MemberId"]): _number(found["MemberEpoch"])
-            for key, found in fields.items()
-            if key.number == _MEMBER and found is not None
-        }
+        members = {str(key.of["MemberId"]): found for key, found in fields.items() if key.number == _MEMBER and found}
         return {
             "epoch": _number(consumer["Epoch"]),
             "assignment_epoch": _number(target.get("AssignmentEpoch", 0)),
-            "members": members_text(epochs),
+            "members": members_text({name: _number(found["MemberEpoch"]) for name, found in members.items()}),
+            "assigned": assigned_text({name: _assigned(found) for name, found in members.items()}),
         }
     if classic := by_number.get(_CLASSIC):
-        members = classic["Members"]
-        assert isinstance(members, tuple)
-        return {"members": members_text({str(one["MemberId"]): None for one in members if isinstance(one, Mapping)})}
+        joined = classic["Members"]
+        assert isinstance(joined, tuple)
+        return {"members": members_text({str(one["MemberId"]): None for one in joined if isinstance(one, Mapping)})}
     return None
 
 
 def members_text(epochs: Mapping[str, int | None]) -> str:
     """Members with their epochs, which those of classic groups do not have, as one text."""
     return ", ".join(f"{name}" if epoch is None else f"{name} {epoch}" for name, epoch in sorted(epochs.items()))
+
+
+def _assigned(member: Mapping[str, object]) -> list[tuple[str, int]]:
+    """Topic ids and partitions that a member has by its last record."""
+    topics = member["AssignedPartitions"]
+    assert isinstance(topics, tuple)
+    return [(str(one["TopicId"]), _number(p)) for one in topics for p in one["Partitions"]]
+
+
+def assigned_text(partitions: Mapping[str, Iterable[tuple[str, int]]]) -> str:
+    """Members with the topic ids and partitions that they have, as one text; not those that have none."""
+    places = {name: " ".join(f"{topic}/{p}" for topic, p in sorted(some)) for name, some in partitions.items()}
+    return ", ".join(f"{name} {text}" for name, text in sorted(places.items()) if text)
+
+
+def assigned_topics(group: StateValue) -> set[str]:
+    """The ids of topics in the value of a group."""
+    words = str(group.get("assigned", "")).replace(",", "").split(" ")
+    return {word.rsplit("/", 1)[0] for word in words if "/" in word}
 
 
 def _share_state(records: Sequence[Logged]) -> StateValue | None:

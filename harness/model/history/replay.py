@@ -56,6 +56,14 @@ OTHERS: Final = frozenset(
         "ZkMigrationStateRecord",
     }
 )
+# The fields that name the entity of a record in `OTHERS`.
+_KEYS: Final = {
+    "AccessControlEntry": ("Id",),
+    "ClientQuota": ("Entity", "Key"),
+    "DelegationToken": ("TokenId",),
+    "UserScramCredential": ("Name", "Mechanism"),
+}
+_HIDDEN: Final = frozenset({"DelegationToken", "UserScramCredential"})  # their values are secrets
 _CONTROL: Final = frozenset({"LeaderChangeMessage", "KRaftVersionRecord", VOTERS})
 # The ids of ConfigResource.Type.
 _RESOURCES: Final = {
@@ -145,6 +153,7 @@ class Replay:
         self.known = Known()
         self._partitions = PartitionObjects() if partitions is None else partitions
         self._next_producer_id: Value = None
+        self._others: dict[tuple[str, ...], str] = {}  # entities of records in `OTHERS`, with their values
         self._open: list[Entry] | None = None  # the records of a transaction that has no end yet
         self._snapshot: Snapshot | None = None  # the one that is being replayed
         self._handlers: Mapping[str, Callable[[Record], None]] = {
@@ -213,7 +222,7 @@ class Replay:
         before = dict(self.known.topics)
         settings = dict(self.known.settings)
         self._snapshot = snapshot
-        self.known, self._next_producer_id = Known(), None
+        self.known, self._next_producer_id, self._others = Known(), None, {}
         self._partitions.clear()
         for entry in snapshot.entries:
             self._apply(entry)
@@ -255,6 +264,7 @@ class Replay:
             found[SETTING, kind.value, of_name, key] = HIDDEN if is_secret(key) else str(value)
         levels = {name: level for name, level in self.known.features.items() if level and name != KRAFT_VERSION}
         found |= {("feature", name): str(level) for name, level in levels.items()}
+        found |= self._others
         if self._next_producer_id is not None:
             found["next producer id",] = str(self._next_producer_id)
         return found
@@ -274,6 +284,7 @@ class Replay:
         elif entry.kind in OTHERS:
             if entry.kind == "ProducerIdsRecord":
                 self._block_of_producer_ids(entry)
+            self._other(entry)
             self._row(OtherChange(kind=entry.kind, **self._place(entry)))
         elif entry.kind not in _NO_EFFECT:
             why = f"the history has no rule for {entry.kind}"
@@ -287,6 +298,20 @@ class Replay:
         if {"BrokerId", "NextProducerId"} <= record.fields.keys():
             broker, next_id = record.integer("BrokerId"), record.integer("NextProducerId")
             self.producer_ids.append(ProducerIdBlock(broker=broker, next_id=next_id, **self._place(record)))
+
+    def _other(self, record: Record) -> None:
+        """Replays what later records do not depend on. A removal has the name of the record that it removes."""
+        kind = record.kind.removeprefix("Remove").removesuffix("Record")
+        key = [record.fields.get(name) for name in _KEYS.get(kind, ())]
+        if not key or None in key:
+            return
+        removed = record.kind.startswith("Remove") or record.fields.get("Remove") is True
+        entity = (kind, *map(_plain, key))
+        if removed:
+            self._others.pop(entity, None)
+        else:
+            rest = {name: value for name, value in record.fields.items() if name not in (*_KEYS[kind], "Remove")}
+            self._others[entity] = HIDDEN if kind in _HIDDEN else " ".join(_plain(rest[name]) for name in sorted(rest))
 
     def _place(self, entry: Entry) -> _Place:
         if self._snapshot is not None:
@@ -508,6 +533,15 @@ def _moved(before: PartitionChange, replicas: tuple[int, ...] | None) -> tuple[s
 
 def _shown(key: str, value: str | None) -> str | None:
     return HIDDEN if value is not None and is_secret(key) else value
+
+
+def _plain(value: object) -> str:
+    """A value as text, which does not depend on the order of its parts."""
+    if isinstance(value, tuple):
+        return ",".join(sorted(map(_plain, value)))
+    if isinstance(value, Mapping):
+        return " ".join(f"{name}={_plain(value[name])}" for name in sorted(value))
+    return str(value)
 
 
 def is_secret(key: str) -> bool:

@@ -5,6 +5,9 @@ lineage. Every record that the read after healing returned carries the epoch of 
 DeleteRecords may have removed records, only those at or above the log start count: a leader forgets the epochs below
 it, and answers with its log start for them. A replica that was built from a compacted copy never had the epochs whose
 records had been removed by then, so its answers are compared with its own copy only.
+
+A leader names the asked epoch or an older one, never a newer one. The newest epoch ends at the end of the log, which
+is known from the last snapshot and from the disks, which are read after the questions.
 """
 
 from __future__ import annotations
@@ -31,6 +34,8 @@ class Answer(Reason):
     BEYOND = "beyond", "An earlier epoch ends after the first record of a later one."
     OLDER = "older", "The leader names an older epoch than its log has."
     NONE = "no epoch", "The leader names no epoch, and its log has one."
+    NEWER = "newer", "The leader names a newer epoch than it was asked for."
+    PAST = "past", "An epoch ends after the end of the log."
 
 
 def epoch_lookup(given: Prepared) -> DataFrame:
@@ -42,20 +47,26 @@ def epoch_lookup(given: Prepared) -> DataFrame:
     has = by_epoch.agg(F.min("offset").alias("first"), F.max("offset").alias("last"))
     has = has.withColumn("newest", F.max("of_epoch").over(Window.partitionBy(*PLACE)))
     judged = has.join(F.broadcast(asked), PLACE).where(F.col("last") >= F.col("from"))
+    judged = judged.join(F.broadcast(_log_ends(given)), PLACE, "left")
     # All offsets between two records of an epoch are of that epoch.
     judged = judged.withColumn("first", F.greatest("first", "from"))
     asked_for = F.col("of_epoch") <= F.col("epoch")
     later = (F.col("of_epoch") > F.col("reported_epoch")) & F.col("own_copy")
+    of_newest = F.col("of_epoch") == F.col("newest")
     # A leader knows nothing about an epoch that is newer than all epochs of its log.
     reason = (
         F.when(F.col("reported_epoch").isNull(), F.when(asked_for & (F.col("epoch") <= F.col("newest")), Answer.NONE))
         .when((F.col("of_epoch") <= F.col("reported_epoch")) & (F.col("last") >= F.col("end_offset")), Answer.SHORT)
         .when(later & asked_for, Answer.OLDER)
         .when(later & (F.col("first") < F.col("end_offset")), Answer.BEYOND)
+        .when(of_newest & (F.col("reported_epoch") > F.col("epoch")), Answer.NEWER)
+        .when(of_newest & (F.col("end_offset") > F.col("log_end")), Answer.PAST)
     )
     rows = judged.withColumn("reason", reason).where("reason IS NOT NULL")
-    rows = rows.withColumn("offset", F.when(F.col("reason") == Answer.SHORT, F.col("last")).otherwise(F.col("first")))
-    other = F.when(F.col("reason").isin(Answer.SHORT, Answer.BEYOND), F.col("end_offset")).otherwise(F.col("of_epoch"))
+    of_last = F.col("reason").isin(Answer.SHORT, Answer.NEWER, Answer.PAST)
+    rows = rows.withColumn("offset", F.when(of_last, F.col("last")).otherwise(F.col("first")))
+    other = F.when(F.col("reason").isin(Answer.SHORT, Answer.BEYOND, Answer.PAST), F.col("end_offset"))
+    other = other.when(F.col("reason") == Answer.NEWER, F.col("reported_epoch")).otherwise(F.col("of_epoch"))
     rows = rows.withColumn("other", other)
     once = rows.groupBy(*PLACE, "offset", "reason").agg(F.min("other").alias("other"))
     return found(once, Kind.EPOCH_LOOKUP, F.col("reason"), reader=F.lit("leader"))
@@ -70,6 +81,13 @@ def _asked(given: Prepared) -> DataFrame:
     if shortened is None:
         return asked
     return asked.unionByName(answers.join(shortened.select(*PLACE, "from", "own_copy"), PLACE))
+
+
+def _log_ends(given: Prepared) -> DataFrame:
+    """`log_end` of places with batches on any disk. It is no older than the answers: disks are read after them."""
+    on_disks = given.batches.groupBy(*PLACE).agg((F.max("last_offset") + 1).alias("disk_end"))
+    ends = on_disks.join(given.places.select(*PLACE, F.col("log_end").alias("seen_end")), PLACE)
+    return ends.where("seen_end IS NOT NULL").select(*PLACE, F.greatest("seen_end", "disk_end").alias("log_end"))
 
 
 CHECK: Final = Check(
@@ -95,6 +113,13 @@ CHECK: Final = Check(
         (Kind.EPOCH_LOOKUP, Answer.NONE): lambda run: (
             f"the record has leader {span(run, 'epoch')}; the leader was asked for it and named no epoch"
         ),
+        (Kind.EPOCH_LOOKUP, Answer.NEWER): lambda run: (
+            f"the record is of the newest epoch, and the leader, asked for an older one, named {span(run, 'epoch')}"
+        ),
+        (Kind.EPOCH_LOOKUP, Answer.PAST): lambda run: (
+            f"the record is the last of the newest epoch, which by the leader's answer ends at {span(run, 'offset')}, "
+            "after the end of the log"
+        ),
     },
     queries={"epoch_lookup": epoch_lookup},
     nothing_without={"epoch_lookup": "epoch_ends"},
@@ -102,6 +127,9 @@ CHECK: Final = Check(
         "epoch_lookup_short",
         "epoch_lookup_beyond",
         "epoch_lookup_finds_none",
+        "epoch_lookup_names_a_newer_epoch",
+        "epoch_lookup_past_the_log_end",
+        "near_epoch_lookup_at_the_log_end",
         "epoch_lookup_short_above_retention",
         "epoch_lookup_finds_none_above_retention",
         "near_epoch_lookup_newer_than_the_log",

@@ -1,16 +1,18 @@
 """offset_lookup: a leader that was asked for the first record of a time or later names another record, or none.
 
 Compared with what the read after healing returned. A leader may name a control record, which no reader receives and
-which has a timestamp, too. Where retention or DeleteRecords may have removed records, a leader must still find those at
-or above the log start. It searches only the first segment with a time that is not older; if that time is of a record
-below the log start, it finds nothing there, and answers that there is none. So it may find none for times up to the
-latest one below the log start.
+which has a timestamp, too; by the leader's own answer it is not older than requested. Where retention or DeleteRecords
+may have removed records, a leader must still find those at or above the log start. It searches only the first segment
+with a time that is not older; if that time is of a record below the log start, it finds nothing there, and answers that
+there is none. So it may find none for times up to the latest one below the log start.
 
 On a compacted topic a leader must name a record at or before the first one that must stay for ever. It finds none for
 times up to `EMPTIED`, which is a note.
 
 A leader is also asked for the start of the log, and for the first of the records with the latest time. For that one it
 looks at its own disk only, so that nothing is expected of it on topics in the remote tier.
+
+With a record of a time the leader names the leader epoch of its batch, by which consumers detect truncation (KIP-320).
 """
 
 from __future__ import annotations
@@ -54,6 +56,7 @@ class Named(Reason):
     NONE = "none", "The leader names none, and its log has one."
     EARLY = "early", "It is older than the requested time."
     TIME = "time", "It has another timestamp than the leader names."
+    EPOCH = "epoch", "It has another leader epoch than the leader names."
     HIDDEN = "hidden", "The leader names none, because it looks into a segment that compaction has emptied."
     START = "start", "The leader names a later start of the log."
     LATEST = "latest", "It is the first of the latest time, and the leader names another."
@@ -64,14 +67,11 @@ def offset_lookup(given: Prepared) -> DataFrame:
     """The record that the leader should have named or, where the named one is older than requested, that record."""
     lookups = _asked(given)
     there = given.observations.where(is_drain() & (F.col("isolation") == UNCOMMITTED))
-    there = there.select(*PLACE, "offset", F.col("timestamp_ms").alias("at_ms"))
-    judged = lookups.join(_first_since(lookups, there, must_stay(given)), _ASKED, "left").join(
-        there.select(*PLACE, F.col("offset").alias("named"), F.col("at_ms").alias("has_ms")).join(
-            F.broadcast(lookups.select(*PLACE, "named").distinct()), [*PLACE, "named"], "left_semi"
-        ),
-        [*PLACE, "named"],
-        "left",
-    )
+    there = there.select(*PLACE, "offset", F.col("timestamp_ms").alias("at_ms"), "leader_epoch")
+    named = there.withColumnsRenamed({"offset": "named", "at_ms": "has_ms", "leader_epoch": "has_epoch"})
+    named = named.join(F.broadcast(lookups.select(*PLACE, "named").distinct()), [*PLACE, "named"], "left_semi")
+    judged = lookups.join(_first_since(lookups, there, must_stay(given)), _ASKED, "left")
+    judged = judged.join(named, [*PLACE, "named"], "left")
     rows = judged.withColumn("reason", _reason()).where("reason IS NOT NULL")
     # Where the leader should have named another record, that one; otherwise the one that it named.
     by_rank = F.when(F.col("reason").isin(Named.LATEST, Named.NO_LATEST), F.col("latest.offset"))
@@ -79,6 +79,7 @@ def offset_lookup(given: Prepared) -> DataFrame:
     rows = rows.withColumn("offset", F.coalesce(by_rank, F.col("named")))
     other = F.when(F.col("reason").isin(Named.LATE, Named.START, Named.LATEST), F.col("named"))
     other = other.when(F.col("reason") == Named.EARLY, F.col("time_ms"))
+    other = other.when(F.col("reason") == Named.EPOCH, F.col("named_epoch"))
     other = F.coalesce(other, F.col("named_ms"))
     rows = _once(rows.withColumn("other", other))
     kind = F.when(F.col("reason") == Named.HIDDEN, F.lit(LOOKUP_HIDDEN)).otherwise(F.lit(Kind.OFFSET_LOOKUP.value))
@@ -101,8 +102,9 @@ def _reason() -> Column:
         F.when(finds_none & (F.col("time_ms") <= F.col(EMPTIED)), Named.HIDDEN)
         .when(finds_none & F.col("twice"), Named.NONE)
         .when((named > F.col("first.offset")) & F.col("finds"), Named.LATE)
-        .when(F.col("has_ms") < F.col("time_ms"), Named.EARLY)
+        .when(F.coalesce("has_ms", "named_ms") < F.col("time_ms"), Named.EARLY)
         .when(has_another_time, Named.TIME)
+        .when((F.col("has_epoch") >= 0) & (F.col("has_epoch") != F.col("named_epoch")), Named.EPOCH)
     )
     asked_for = F.col("time_ms")
     reason = F.when(asked_for == EARLIEST, of_start).when(asked_for == MAX_TIMESTAMP, of_latest)
@@ -114,7 +116,8 @@ def _asked(given: Prepared) -> DataFrame:
     the first of them; `past_ms`: for a later time than this one it must name one; EMPTIED; `compacted`; and `twice`:
     whether two questions had an answer without a record, if that is necessary (see `_with_past`)."""
     lookups = given.lookups.where("error IS NULL")
-    lookups = lookups.select(*_ASKED, F.col("offset").alias("named"), F.col("timestamp_ms").alias("named_ms"))
+    answer = {"offset": "named", "timestamp_ms": "named_ms", "leader_epoch": "named_epoch"}
+    lookups = lookups.select(*_ASKED, *answer).withColumnsRenamed(answer)
     asked = lookups.join(topics_that_keep_all(given), [BUNDLE, "topic"])
     # The latest record is looked for on the leader's disk only.
     finds = (F.col("time_ms") != MAX_TIMESTAMP) | ~F.col("tiered")
@@ -231,6 +234,9 @@ CHECK: Final = Check(
         (Kind.OFFSET_LOOKUP, Named.TIME): lambda run: (
             f"the leader answered with the record and with another timestamp than it has, {span(run, 'timestamp')} ms"
         ),
+        (Kind.OFFSET_LOOKUP, Named.EPOCH): lambda run: (
+            f"the leader answered with the record and with another leader epoch than it has, {span(run, 'epoch')}"
+        ),
         (Kind.OFFSET_LOOKUP, Named.START): lambda run: (
             f"the record is in the log, and the leader answered that the log starts after it, at {span(run, 'offset')}"
         ),
@@ -252,6 +258,9 @@ CHECK: Final = Check(
         "offset_lookup_finds_none",
         "offset_lookup_early",
         "offset_lookup_with_another_time",
+        "offset_lookup_with_another_epoch",
+        "near_offset_lookup_without_an_epoch",
+        "offset_lookup_of_an_older_marker",
         "near_offset_lookup_of_a_marker",
         "offset_lookup_late_above_retention",
         "offset_lookup_finds_none_above_retention",

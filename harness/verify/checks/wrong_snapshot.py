@@ -1,8 +1,8 @@
 """wrong_snapshot: a snapshot of the metadata log (KIP-630) differs from the log up to its end.
 
 A node that starts loads its newest snapshot, and it does not know what the snapshot lacks: topics, partitions,
-settings, registrations of brokers, feature levels and the block of producer ids. The run compares the snapshots on all
-disks with the log from its first record on, and history.json has the differences.
+settings, registrations of brokers, feature levels, the block of producer ids, ACLs, quotas and credentials. The run
+compares the snapshots on all disks with the log from its first record on, and history.json has the differences.
 
 A broker that replays the creation and the deletion of a topic at once keeps the dynamic settings of the topic, and
 writes them into its snapshots. That is a known defect of Kafka without an effect on records, and a note.

@@ -11,7 +11,7 @@ import pytest
 
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.admin.coordinator_answers import GroupAnswer
-from harness.kafka.admin.groups import TransactionState
+from harness.kafka.admin.groups import Committed, TransactionState
 from harness.kafka.admin.share_groups import ShareOffset
 from harness.kafka.storage.uuids import kafka_uuid
 from harness.model.contract.internal_topics import OFFSETS, SHARE_STATE, TRANSACTIONS
@@ -37,6 +37,7 @@ from suites.unit.kafka.storage.coordinator_bytes import (
 BROKERS = (1, 2, 3)
 KEY = offset_key("g", "t", 0)
 COMMITTED, PREPARED = 4, 2
+ASSIGNED = {"a": [(kafka_uuid(TOPIC), 0)]}
 LOGS = {
     OFFSETS: [
         record(0, KEY, offset_value(4), epoch=1),
@@ -66,8 +67,8 @@ class Brokers:
             topic="", topic_id="", partition=0, leader=2, leader_epoch=3, isr=BROKERS, replicas=BROKERS
         )
     )
-    offsets: Any = field(default_factory=lambda: {("t", 0): 9})
-    group: Any = field(default_factory=lambda: GroupAnswer("Stable", 8, 8, {"a": 8}))
+    offsets: Any = field(default_factory=lambda: {("t", 0): Committed(9, 5)})
+    group: Any = field(default_factory=lambda: GroupAnswer("Stable", 8, 8, {"a": 8}, ASSIGNED))
     transaction: Any = field(
         default_factory=lambda: TransactionState("p", "CompleteCommit", 7, 3, 60_000, 1, (("t", 0),))
     )
@@ -135,6 +136,11 @@ class Brokers:
         return state
 
 
+def at(offset: int, leader_epoch: int = 5) -> dict[str, int]:
+    """The value of a committed offset."""
+    return {"offset": offset, "leader_epoch": leader_epoch}
+
+
 @pytest.fixture
 def brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Brokers:
     monkeypatch.setattr(coordinator_states, "_INTERVAL_S", 0.001)
@@ -156,16 +162,39 @@ def test_what_agrees(brokers: Brokers) -> None:
 
 
 def test_an_older_answer(brokers: Brokers) -> None:
-    brokers.offsets = {("t", 0): 4}
+    brokers.offsets = {("t", 0): Committed(4, 5)}
     state = brokers.one("offset")
-    assert (state.logged, state.answered, state.steady, state.was) == ({"offset": 9}, {"offset": 4}, True, True)
+    assert (state.logged, state.answered, state.steady, state.was) == (at(9), at(4), True, True)
+
+
+def test_a_commit_with_another_leader_epoch(brokers: Brokers) -> None:
+    brokers.offsets = {("t", 0): Committed(9, -1)}
+    state = brokers.one("offset")
+    assert (state.logged, state.answered, state.steady, state.was) == (at(9), at(9, -1), True, False)
 
 
 def test_an_offset_that_only_the_coordinator_knows(brokers: Brokers) -> None:
-    brokers.offsets = {("t", 0): 9, ("t", 1): 3}
+    brokers.offsets = {("t", 0): Committed(9, 5), ("t", 1): Committed(3, -1)}
     states = {one.name: one for one in brokers.look().states if one.kind == "offset"}
     other = states["g t/1"]
-    assert (other.logged, other.answered, other.offset, other.steady) == (None, {"offset": 3}, None, True)
+    assert (other.logged, other.answered, other.offset, other.steady) == (None, at(3, -1), None, True)
+
+
+def test_members_that_have_other_partitions_than_in_the_log(brokers: Brokers) -> None:
+    brokers.group = GroupAnswer("Stable", 8, 8, {"a": 8}, {"a": []})
+    state = brokers.one("group")
+    assert state.logged is not None
+    assert state.answered is not None
+    assert (state.logged["assigned"], state.answered["assigned"]) == (f"a {kafka_uuid(TOPIC)}/0", "")
+    assert (state.steady, state.was) == (True, False)
+
+
+def test_partitions_of_a_topic_that_was_deleted_are_not_compared(brokers: Brokers, monkeypatch: Any) -> None:
+    monkeypatch.setattr(Brokers, "partitions", lambda self, of: [replace(self.leader, topic=t) for t in of])
+    brokers.group = GroupAnswer("Stable", 8, 8, {"a": 8}, {"a": []})
+    answered = brokers.one("group").answered
+    assert answered is not None
+    assert "assigned" not in answered
 
 
 def test_a_state_that_the_coordinator_does_not_know(brokers: Brokers) -> None:
@@ -228,7 +257,7 @@ def test_what_the_log_had_before_the_run_is_not_counted(brokers: Brokers) -> Non
 def test_a_copy_that_differs(brokers: Brokers) -> None:
     brokers.write(3, OFFSETS, *LOGS[OFFSETS][:1], record(1, KEY, offset_value(7), epoch=1), *LOGS[OFFSETS][2:])
     copies = {copy.broker: copy.logged for copy in brokers.one("offset").copies}
-    assert copies == {1: {"offset": 9}, 3: {"offset": 7}}
+    assert copies == {1: at(9), 3: at(7)}
 
 
 def test_a_copy_that_is_not_in_sync_is_not_read(brokers: Brokers) -> None:

@@ -128,6 +128,7 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "the record after a marker instead of the one before": (asked({5: 5}), ["offset_lookup 1"]),
     "no record": (asked({7: None}), ["offset_lookup 1"]),
     "an older record": (asked({5: 2}), ["offset_lookup 1"]),
+    "a marker that is older": (asked({7: 4}), ["offset_lookup 1"]),
     "a record where there is none": (asked({9: 6}), ["offset_lookup 1"]),
     "the latest record is not the last one": (unordered(), []),
     "the last record instead of the latest": (unordered({MAX_TIMESTAMP: 6}), ["offset_lookup 1"]),
@@ -138,6 +139,20 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "another timestamp": (
         asked().change("lookups", {"timestamp_ms": START_NS // MS}, time_ms=START_NS // MS + 2),
         ["offset_lookup 1"],
+    ),
+    "another leader epoch": (
+        asked().change("lookups", {"leader_epoch": 1}, time_ms=START_NS // MS + 2),
+        ["offset_lookup 1"],
+    ),
+    "another leader epoch of a marker": (
+        asked().change("lookups", {"leader_epoch": 1}, time_ms=START_NS // MS + 6),
+        [],
+    ),
+    "no leader epoch": (asked().change("lookups", {"leader_epoch": None}, topic="t"), []),
+    # Releases before 4.0 name the newest epoch with it.
+    "another leader epoch of the latest record": (
+        asked().change("lookups", {"leader_epoch": 1}, time_ms=MAX_TIMESTAMP),
+        [],
     ),
     "retention may have deleted it": (contract(asked({0: 3}), retention_bytes=300), []),
     "no request": (History(TEXT).build(), []),
@@ -286,6 +301,11 @@ EPOCHS: Final[dict[str, tuple[Built, list[str]]]] = {
     "an older epoch instead": (epochs({1: (0, 3)}), ["epoch_lookup 1"]),
     "no epoch": (epochs({0: None}), ["epoch_lookup 1"]),
     "no epoch, and there were two up to it": (epochs({1: None}), ["epoch_lookup 1", "epoch_lookup 1"]),
+    "a newer epoch than asked for": (epochs({0: (2, 7)}), ["epoch_lookup 1"]),
+    "an epoch that the log does not have": (epochs({2: (5, 7)}), ["epoch_lookup 1"]),
+    "an epoch that ends past the log end": (epochs({2: (2, 8)}), ["epoch_lookup 1"]),
+    "an epoch without records that ends past the log end": (epochs({3: (2, 8)}), ["epoch_lookup 1"]),
+    "an epoch that ends past the log end, and no disk was read": (epochs({2: (2, 8)}).drop("batches"), []),
     "two wrong answers about adjacent epochs": (epochs({0: (0, 2), 1: (1, 3)}), ["epoch_lookup 2"]),
     "retention may have deleted it": (contract(epochs({0: (0, 2)}), retention_bytes=300), []),
     **{

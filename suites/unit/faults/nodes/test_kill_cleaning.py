@@ -13,7 +13,7 @@ import pytest
 from harness.faults.nodes import kill_cleaning
 from harness.faults.nodes.process import injection
 from harness.faults.steps.registry import check_steps
-from harness.faults.steps.topic_operations import cleaned
+from harness.faults.steps.topic_operations import cleaned, first_gap
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.log_directory import DamagedFile, being_cleaned
 from harness.model.clock import now_ns
@@ -21,6 +21,7 @@ from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Producer, Scenario, Step, Topic
 from suites.steps_json import doubts, run_steps
 from suites.unit.faults.steps.scripted import context_on
+from suites.unit.kafka.storage.test_record_batch import batch_bytes
 
 KEYED = Topic(name="t", partitions=1, replicas=2, config={"cleanup.policy": "compact"}, assignment=((1, 2),))
 PLAIN = Topic(name="plain", partitions=1)
@@ -194,3 +195,25 @@ def test_a_damaged_checkpoint_is_reported(tmp_path: Path) -> None:
     (tmp_path / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 192\n", encoding="utf-8")
     with pytest.raises(DamagedFile, match="has 1 entries, but its count is 2"):
         cleaned([tmp_path], ("t", 0))
+
+
+@pytest.mark.parametrize(
+    ("files", "gap"),
+    [
+        ({0: [0, 2], 4: [4]}, None),
+        ({0: [0], 4: [4]}, (2, 4)),
+        ({0: [], 4: [4]}, (0, 4)),
+        ({0: [0, 2], 4: [6]}, None),  # the gap is inside a segment
+        ({0: [0]}, None),
+    ],
+)
+def test_a_gap_is_where_a_segment_ends_before_the_next_one_begins(
+    files: Mapping[int, list[int]], gap: tuple[int, int] | None, tmp_path: Path
+) -> None:
+    for folder in ("t-0", "t-1"):
+        (tmp_path / folder).mkdir()
+    for base, batches in files.items():
+        data = b"".join(batch_bytes(first, [b"a", b"b"]) for first in batches)
+        (tmp_path / "t-0" / f"{base:020}.log").write_bytes(data)
+    assert first_gap([tmp_path], ("t", 0)) == gap
+    assert first_gap([tmp_path], ("t", 1)) is None

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.kafka.storage.coordinator_log import CoordinatorLog, CoordinatorLogs
-from harness.kafka.storage.coordinator_state import LoggedState, commits_since, states_of
+from harness.kafka.storage.coordinator_state import LoggedState, assigned_topics, commits_since, states_of
 from harness.kafka.storage.uuids import kafka_uuid
 from harness.model.contract.internal_topics import OFFSETS, SHARE_STATE, TRANSACTIONS
 from suites.unit.kafka.storage.coordinator_bytes import (
@@ -38,6 +38,11 @@ def read(tmp_path: Path, topic: str, *batches: bytes) -> CoordinatorLog:
     return CoordinatorLogs().read(1, [tmp_path], [(topic, 3)])[topic, 3]
 
 
+def at(offset: int, leader_epoch: int = 5) -> dict[str, int]:
+    """The value of a committed offset."""
+    return {"offset": offset, "leader_epoch": leader_epoch}
+
+
 def only(log: CoordinatorLog) -> LoggedState:
     assert log.problems == []
     (state,) = states_of(log).values()
@@ -48,10 +53,15 @@ def only(log: CoordinatorLog) -> LoggedState:
 def test_a_committed_offset_of_every_version(tmp_path: Path, version: int) -> None:
     log = read(tmp_path, OFFSETS, record(0, KEY, offset_value(4)), record(1, KEY, offset_value(9, version), epoch=2))
     state = only(log)
-    assert (state.kind, state.name, state.owner, state.value()) == ("offset", "g t/0", "g", {"offset": 9})
+    assert (state.kind, state.name, state.owner, state.value()) == (
+        "offset",
+        "g t/0",
+        "g",
+        at(9, 5 if version >= 3 else -1),
+    )
     assert (state.last.offset, state.last.epoch, log.end) == (1, 2, 2)
-    assert state.was({"offset": 4})
-    assert not state.was({"offset": 9})
+    assert state.was(at(4))
+    assert not state.was(state.value())
     assert state.was(None)  # before its first record
 
 
@@ -62,15 +72,15 @@ def test_a_tombstone_deletes(tmp_path: Path) -> None:
 def test_a_transactional_commit_counts_from_its_marker_on(tmp_path: Path) -> None:
     first, second = record(0, KEY, offset_value(4)), record(1, KEY, offset_value(9), producer=7)
     state = only(read(tmp_path, OFFSETS, first, second))
-    assert (state.value(), state.pending) == ({"offset": 4}, True)
+    assert (state.value(), state.pending) == (at(4), True)
     state = only(read(tmp_path, OFFSETS, first, second, marker(2, COMMIT)))
-    assert (state.value(), state.last.settled, state.pending) == ({"offset": 9}, 2, False)
-    assert only(read(tmp_path, OFFSETS, first, second, marker(2, ABORT))).value() == {"offset": 4}
+    assert (state.value(), state.last.settled, state.pending) == (at(9), 2, False)
+    assert only(read(tmp_path, OFFSETS, first, second, marker(2, ABORT))).value() == at(4)
 
 
 def test_a_later_commit_outlives_a_transaction_that_ends_after_it(tmp_path: Path) -> None:
     open_first = record(0, KEY, offset_value(4), producer=7), record(1, KEY, offset_value(9))
-    assert only(read(tmp_path, OFFSETS, *open_first, marker(2, COMMIT))).value() == {"offset": 9}
+    assert only(read(tmp_path, OFFSETS, *open_first, marker(2, COMMIT))).value() == at(9)
 
 
 def test_a_tombstone_deletes_a_pending_commit(tmp_path: Path) -> None:
@@ -104,7 +114,10 @@ def test_a_consumer_group(tmp_path: Path) -> None:
     }
     batches = [record(at, key, value) for at, (key, value) in enumerate(values.items())]
     state = only(read(tmp_path, OFFSETS, *batches))
-    assert state.value() == {"epoch": 8, "assignment_epoch": 7, "members": "a 8, b 7"}
+    place = f"{kafka_uuid(TOPIC)}/0"
+    value = state.value()
+    assert value == {"epoch": 8, "assignment_epoch": 7, "members": "a 8, b 7", "assigned": f"a {place}, b {place}"}
+    assert assigned_topics(value) == {kafka_uuid(TOPIC)}
     left = record(5, group_key(8, "g", "a"), None)
     found = only(read(tmp_path, OFFSETS, *batches, left)).value()
     assert found is not None
@@ -151,7 +164,7 @@ def test_what_cannot_be_decoded_is_a_problem(tmp_path: Path, batch: bytes, why: 
 
 def test_a_torn_end_ends_the_log(tmp_path: Path) -> None:
     log = read(tmp_path, OFFSETS, record(0, KEY, offset_value(4)), record(1, KEY, offset_value(9))[:-3])
-    assert (log.end, log.problems, only(log).value()) == (1, [], {"offset": 4})
+    assert (log.end, log.problems, only(log).value()) == (1, [], at(4))
 
 
 def test_a_gap_may_be_compaction(tmp_path: Path) -> None:

@@ -77,6 +77,44 @@ def test_what_a_snapshot_has_otherwise_is_named(
     assert [((one.in_snapshot, one.in_log), one.leftover, one.node) for one in found] == [(values, False, 2)]
 
 
+ACL = record("AccessControlEntry", Id="acl", ResourceName=TOPIC, Principal="User:a", Operation=3)
+SCRAM = record("UserScramCredential", Name="a", Mechanism=1, Salt="salt", Iterations=4096)
+OF_USER = ({"EntityType": "user", "EntityName": "a"}, {"EntityType": "client-id", "EntityName": None})
+QUOTA = record("ClientQuota", Entity=OF_USER, Key="producer_byte_rate", Value=7.0, Remove=False)
+TOKEN = record("DelegationToken", TokenId="token", Owner="User:a")
+RIGHTS = (ACL, SCRAM, QUOTA, TOKEN)
+_QUOTA = ("EntityName=None EntityType=client-id,EntityName=a EntityType=user", "producer_byte_rate")
+
+
+def test_rights_that_a_snapshot_has_like_the_log_are_no_difference() -> None:
+    turned = record("ClientQuota", **{**QUOTA.fields, "Entity": OF_USER[::-1]})
+    assert differences(TOKEN, turned, SCRAM, ACL, log=RIGHTS) == []
+    gone = (
+        *RIGHTS,
+        record("RemoveAccessControlEntry", Id="acl"),
+        record("RemoveUserScramCredential", Name="a", Mechanism=1),
+        record("ClientQuota", **{**QUOTA.fields, "Remove": True}),
+        record("RemoveDelegationToken", TokenId="token"),
+    )
+    assert differences(log=gone) == []
+
+
+@pytest.mark.parametrize(
+    ("lacks", "entity", "value"),
+    [
+        (ACL, ("AccessControlEntry", "acl"), f"3 User:a {TOPIC}"),
+        (SCRAM, ("UserScramCredential", "a", "1"), "[hidden]"),
+        (QUOTA, ("ClientQuota", *_QUOTA), "7.0"),
+        (TOKEN, ("DelegationToken", "token"), "[hidden]"),
+    ],
+)
+def test_rights_that_a_snapshot_lacks_are_named(lacks: Record, entity: tuple[str, ...], value: str) -> None:
+    (one,) = differences(*(kept for kept in RIGHTS if kept is not lacks), log=RIGHTS)
+    assert (one.entity, one.in_snapshot, one.in_log, one.leftover) == (entity, None, value, False)
+    (kept,) = differences(lacks, log=(topic(), removed()))
+    assert (kept.entity, kept.in_snapshot, kept.in_log, kept.leftover) == (entity, value, None, False)
+
+
 def test_directories_that_the_log_does_not_know_are_no_difference() -> None:
     old = (topic(), partition(Directories=None))
     assert differences(topic(), partition(Directories=("d1", "d2", "d3")), log=old) == []
