@@ -10,12 +10,12 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from subprocess import Popen, TimeoutExpired
-from typing import Any, BinaryIO, Final  # Any: py4j passes on arguments of Popen
+from typing import BinaryIO, Final
 
 import py4j  # type: ignore[import-untyped]
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -287,7 +287,9 @@ def _java_ends_with_us() -> Iterator[None]:
 class _EndsWithUs(Popen[bytes]):
     """Stays in force over each exec of spark-submit, so bash and the Java process that replaces it end with us, too."""
 
-    def __init__(self, command: list[str], *, preexec_fn: Callable[[], None], **rest: Any) -> None:
+    def __init__(
+        self, command: list[str], *, preexec_fn: Callable[[], None], stdin: int, env: Mapping[str, str]
+    ) -> None:
         libc, us = ctypes.CDLL(None, use_errno=True), os.getpid()
 
         def before_exec() -> None:
@@ -299,4 +301,4 @@ class _EndsWithUs(Popen[bytes]):
             if os.getppid() != us:  # we died in between, so the signal would never come
                 os._exit(1)
 
-        super().__init__(command, preexec_fn=before_exec, **rest)
+        super().__init__(command, preexec_fn=before_exec, stdin=stdin, env=env)
