@@ -45,7 +45,7 @@ def arguments(kind: type[Kind], draw: Draw, around: Surroundings) -> dict[str, o
     for entry in fields(kind):
         if entry.name == HEALED_BY or entry.name in linked:
             continue
-        values = _values(kind, entry, hints[entry.name], around)
+        values = _values(kind, entry, hints[entry.name], around, drawn)
         if not values:
             if _required(entry):
                 raise CannotDrawError(f"{kind.do}: nothing can be drawn for {entry.name}")
@@ -86,9 +86,12 @@ def undrawable(kind: type[Kind]) -> list[str]:
     return [e.name for e in others if e.name not in kind.drawn and not _listed(hints[e.name])]
 
 
-def _values(kind: type[Kind], entry: Field[object], hint: object, around: Surroundings) -> Sequence[object]:
-    if entry.name in kind.drawn:
-        return kind.drawn[entry.name]
+def _values(
+    kind: type[Kind], entry: Field[object], hint: object, around: Surroundings, chosen: Mapping[str, object]
+) -> Sequence[object]:
+    fitting = kind.drawn_in(around.scenario, chosen)
+    if entry.name in fitting:
+        return fitting[entry.name]
     marker = _marker(hint)
     if marker is None:
         return _listed(hint)
