@@ -19,6 +19,8 @@ from harness.chaos import profile
 from harness.chaos.arguments import undrawable
 from harness.chaos.bearing import AWAY, COPY_LOST, taken_by
 from harness.chaos.plan import Plan, is_planted, plan_of, usable
+from harness.faults.failpoints.code_point import Load
+from harness.faults.failpoints.points import POINTS
 from harness.faults.steps.registry import KINDS, build_step, check_steps, is_disturbance
 from harness.faults.steps.step import Action, Fault, Kind
 from harness.faults.steps.step_validation import StepValidation
@@ -212,3 +214,22 @@ def test_a_majority_must_serve_while_processes_of_a_minority_stay_down(plans: tu
 def test_some_episodes_of_the_default_profile_end_with_a_broken_minority() -> None:
     waits = [step for plan in made("default") for step in plan.scenario.steps if step.name.endswith("_majority")]
     assert len(waits) >= len(made("default")) // 20
+
+
+def test_generated_failpoints_fail_disks_and_reach_the_work_of_every_named_node() -> None:
+    chosen = profile.load("failpoints")
+    plans = [plan_of(SEED, chosen, episode) for episode in range(1, 201)]
+    steps = [step for plan in plans for step in plan.scenario.steps if step.do == "failpoint"]
+    acts = Counter(str(step.args.get("action", "kill")) for step in steps)
+    assert acts["io_error"] > len(steps) / 20
+    met = {POINTS[str(step.args["point"])].load for step in steps}
+    assert met == set(Load)
+
+
+def test_a_generated_failpoint_is_at_a_point_that_its_node_passes(plans: tuple[Plan, ...]) -> None:
+    for plan in plans:
+        for step in plan.scenario.steps:
+            if step.do == "failpoint" and POINTS[str(step.args["point"])].load is Load.TRANSACTIONS:
+                assert str(step.args["node"]).startswith("txn_coordinator(")
+            elif step.do == "failpoint":
+                assert POINTS[str(step.args["point"])].generated
