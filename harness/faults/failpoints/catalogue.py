@@ -18,7 +18,7 @@ effect, and reports so. `of` limits a failpoint to one partition at a point that
 counts but that of the metadata. `io_error` is possible where an error of a disk can show as an IOException. Generated
 scenarios (`durability chaos`) use a point that is passed seldom only for the nodes that the last column but one names.
 
-| point | what a node does there | passed by | actions | `of` | seldom: what must happen first | generated for | method |
+| point | what a node does there | passed by | actions | `of` | seldom: what must happen first | drawn for | method |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 """
 
