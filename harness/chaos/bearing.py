@@ -53,7 +53,7 @@ COPY_LOST: Final = frozenset(
     }
 )
 LOSSES: Final = frozenset({Effect.LOST, Effect.RETURNED})
-# Facts about a client that is named: a step with one needs the client, or the group, as it was.
+# Facts about a client that is named: a step with one needs members at work. For one that died, another takes over.
 _OF_CLIENT: Final = frozenset({FactKind.CLIENT_AWAY, FactKind.CLIENT_DIED, FactKind.CLIENT_RESTARTED})
 _WORDS: Final = re.compile(r"[\w.-]+")
 # Events of the contract by fact, where the reason of a stop does not matter.
@@ -176,7 +176,7 @@ class Bearing:
         self.permitted += [one for one in self.losses(kind, plan) if one not in self.permitted]
         if isinstance(kind, Fault) and kind.for_s <= 0:
             self.active[name] = taken_by(kind, plan)
-            self.clients[name] = _groups_of(kind, self.scenario)
+            self.clients[name] = _groups_of(kind, self.scenario, frozenset({FactKind.CLIENT_AWAY}))
 
     def heal(self, name: str) -> None:
         del self.active[name]
@@ -194,10 +194,10 @@ class Bearing:
         ]
 
 
-def _groups_of(kind: Kind, scenario: Scenario) -> frozenset[str]:
+def _groups_of(kind: Kind, scenario: Scenario, facts: frozenset[FactKind] = _OF_CLIENT) -> frozenset[str]:
     """The groups whose members a step stops, pauses or starts again. It may name one of the members."""
     group_of = {reader.name: reader.group for reader in scenario.readers if reader.group}
-    return frozenset(group_of.get(f.client, f.client) for f in kind.declared() if f.kind in _OF_CLIENT and f.client)
+    return frozenset(group_of.get(f.client, f.client) for f in kind.declared() if f.kind in facts and f.client)
 
 
 def _topics_named(kind: Kind, scenario: Scenario) -> list[Topic]:

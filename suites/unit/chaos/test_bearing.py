@@ -155,7 +155,9 @@ TOGGLED = step("reconfigure", topic="t", config={"compression.type": "gzip"})
     ("first", "second", "why"),
     [
         (AWAY, step("restart_reader", reader="member"), "another fault has the members of g"),
-        (step("reader_dies", group="g"), step("reader_paused", group="g"), "another fault has the members of g"),
+        (AWAY, step("reader_dies", group="g"), "another fault has the members of g"),
+        (step("reader_paused", group="g"), step("reader_dies", group="g"), "another fault has the members of g"),
+        (step("reader_dies", group="g"), step("reader_paused", group="g"), None),
         (AWAY, step("reader_paused", group="other"), None),
         (AWAY, step("restart_reader", reader="stranger"), None),
     ],
