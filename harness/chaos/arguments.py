@@ -42,11 +42,10 @@ def arguments(kind: type[Kind], draw: Draw, around: Surroundings) -> dict[str, o
     drawn: dict[str, object] = {}
     linked = _link(kind, hints, draw, around)
     drawn |= linked
-    # Those that the class draws come last, because they may have to fit the others.
-    for entry in sorted(fields(kind), key=lambda one: one.name in kind.drawn):
+    for entry in fields(kind):
         if entry.name == HEALED_BY or entry.name in linked:
             continue
-        values = _values(kind.fitting(drawn), entry, hints[entry.name], around)
+        values = _values(kind, entry, hints[entry.name], around, drawn)
         if not values:
             if _required(entry):
                 raise CannotDrawError(f"{kind.do}: nothing can be drawn for {entry.name}")
@@ -88,10 +87,11 @@ def undrawable(kind: type[Kind]) -> list[str]:
 
 
 def _values(
-    of_class: Mapping[str, Sequence[object]], entry: Field[object], hint: object, around: Surroundings
+    kind: type[Kind], entry: Field[object], hint: object, around: Surroundings, chosen: Mapping[str, object]
 ) -> Sequence[object]:
-    if entry.name in of_class:
-        return of_class[entry.name]
+    fitting = kind.drawn_in(around.scenario, chosen)
+    if entry.name in fitting:
+        return fitting[entry.name]
     marker = _marker(hint)
     if marker is None:
         return _listed(hint)

@@ -7,8 +7,9 @@ these the losses that topics permit.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Final, cast
 
@@ -52,6 +53,9 @@ COPY_LOST: Final = frozenset(
     }
 )
 LOSSES: Final = frozenset({Effect.LOST, Effect.RETURNED})
+# Facts about a client that is named: a step with one needs members at work. For one that died, another takes over.
+_OF_CLIENT: Final = frozenset({FactKind.CLIENT_AWAY, FactKind.CLIENT_DIED, FactKind.CLIENT_RESTARTED})
+_WORDS: Final = re.compile(r"[\w.-]+")
 # Events of the contract by fact, where the reason of a stop does not matter.
 _EVENTS: Final[Mapping[FactKind, tuple[str, ...]]] = {
     FactKind.FROZEN: ("leader_dies", "replica_down"),
@@ -119,12 +123,13 @@ class Permitted:
 class Bearing:
     """The state of the model while a plan is made: what the faults that are active take.
 
-    strict: no step may permit a loss.
+    strict: no step may permit a loss. clients: the groups that each active fault keeps from their work.
     """
 
     scenario: Scenario
     strict: bool
     active: dict[str, Taken] = field(default_factory=dict)
+    clients: dict[str, frozenset[str]] = field(default_factory=dict)
     permitted: list[Permitted] = field(default_factory=list)
 
     def refusal(self, kind: Kind, plan: StepValidation) -> str | None:
@@ -147,6 +152,23 @@ class Bearing:
             return "no majority of the controllers would be left"
         if self.strict and (losses := self.losses(kind, plan)):
             return f"{losses[0].topic} may lose records: {losses[0].why}"
+        return self._without_effect(kind, taken)
+
+    def _without_effect(self, kind: Kind, taken: Taken) -> str | None:
+        """Why a step could not show an effect beside the faults that are active; None if it could."""
+        groups = _groups_of(kind, self.scenario)
+        if busy := sorted(groups & frozenset().union(*self.clients.values())):
+            return f"another fault has the members of {busy[0]}"
+        away = sum(one.brokers for one in self.active.values())
+        if not away or (taken.controllers and not taken.brokers):
+            return None  # a controller shows its absence without any load
+        if groups and not _acknowledges(self.scenario, internal_topics(self.scenario.shape), away):
+            return "no group could commit"
+        named = _topics_named(kind, self.scenario)
+        if idle := next((topic for topic in named if not _is_served(self.scenario, topic, away)), None):
+            return f"{idle.name} acknowledges nothing"
+        if not any(_is_served(self.scenario, topic, away) for topic in self.scenario.topics):
+            return "no topic acknowledges anything"
         return None
 
     def add(self, name: str, kind: Kind, plan: StepValidation) -> None:
@@ -154,9 +176,11 @@ class Bearing:
         self.permitted += [one for one in self.losses(kind, plan) if one not in self.permitted]
         if isinstance(kind, Fault) and kind.for_s <= 0:
             self.active[name] = taken_by(kind, plan)
+            self.clients[name] = _groups_of(kind, self.scenario, frozenset({FactKind.CLIENT_AWAY}))
 
     def heal(self, name: str) -> None:
         del self.active[name]
+        del self.clients[name]
 
     def losses(self, kind: Kind, plan: StepValidation) -> list[Permitted]:
         """The losses that the contract permits because of this step, together with the faults that are active."""
@@ -168,6 +192,40 @@ class Bearing:
             *(Permitted(fact.topic, fact.kind, why) for fact in kind.declared() if (why := _DELETES.get(fact.kind))),
             *(one for topic, client in _configurations(self.scenario) for one in _lost(topic, client, broker, events)),
         ]
+
+
+def _groups_of(kind: Kind, scenario: Scenario, facts: frozenset[FactKind] = _OF_CLIENT) -> frozenset[str]:
+    """The groups whose members a step stops, pauses or starts again. It may name one of the members."""
+    group_of = {reader.name: reader.group for reader in scenario.readers if reader.group}
+    return frozenset(group_of.get(f.client, f.client) for f in kind.declared() if f.kind in facts and f.client)
+
+
+def _topics_named(kind: Kind, scenario: Scenario) -> list[Topic]:
+    """The topics that the arguments of a step name, by themselves, by a partition, or by a producer of them."""
+    values = [getattr(kind, entry.name) for entry in fields(kind)]
+    texts = [text for value in values for text in (value if isinstance(value, tuple) else (value,))]
+    words = {word for text in texts if isinstance(text, str) for word in _WORDS.findall(text)}
+    words |= {topic for producer in scenario.producers if producer.name in words for topic in producer.topics}
+    return [topic for topic in scenario.topics if topic.name in words]
+
+
+def _is_served(scenario: Scenario, topic: Topic, away: int) -> bool:
+    """Whether a topic acknowledges records while so many brokers are away, whichever they are.
+
+    Transactions need their coordinators' topics, too. With acks=1 a leader is enough.
+    """
+    producers = [one for one in scenario.producers if topic.name in one.topics and one.when == "always"]
+    if producers and all(one.acks != "all" for one in producers):
+        return topic.replicas > away
+    of_transactions = any(one.transactions for one in producers)
+    needed = [topic, *(internal_topics(scenario.shape) if of_transactions else ())]
+    return bool(producers) and _acknowledges(scenario, needed, away)
+
+
+def _acknowledges(scenario: Scenario, topics: Iterable[Topic], away: int) -> bool:
+    """Whether each of these topics has min.insync.replicas with acks=all while so many brokers are away."""
+    default = scenario.shape.config.get(MIN_INSYNC, "2")
+    return all(t.replicas - away >= max(1, int(t.config.get(MIN_INSYNC, default))) for t in topics)
 
 
 def _keeps_all(topic: Topic) -> bool:

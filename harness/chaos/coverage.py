@@ -26,9 +26,9 @@ def traits_of(scenario: Scenario) -> Iterator[str]:
     """The configuration of an episode as words."""
     shape = scenario.shape
     yield f"{shape.controllers} controllers"
-    for name in ("log_dirs", "disk", "tier", "voters"):
+    for name in ("log_dirs", "disk", "tier", "voters", "starts_on"):
         value = getattr(shape, name)
-        if value not in (1, "", "static"):
+        if value not in (1, "", "static", None):
             yield f"{name} {value}"
     for topic in scenario.topics:
         yield f"{topic.replicas} replicas"

@@ -2,7 +2,8 @@
 
 An episode has one or two rounds. In each, one or two things happen (faults, or operations such as a reassignment), the
 second one at once, after a pause, or when the first has had its effect. Then everything is healed, the cluster must
-recover, and every partition must acknowledge records again: a quiet time.
+recover, and every partition must acknowledge records again: a quiet time. A cluster that starts on an earlier release
+is upgraded: its controllers before the first round, its brokers before the second.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from harness.model.contract.contract import MIN_INSYNC
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
 from harness.model.scenario import toml
-from harness.model.scenario.scenario import Scenario, Step, Topic
+from harness.model.scenario.scenario import ClusterShape, Scenario, Step, Topic
 
 ROUNDS_MAX: Final = 2
 # How often arguments are drawn for a kind before the next kind gets its chance.
@@ -99,10 +100,13 @@ def plan_of(seed: int, profile: Profile, episode: int, variation: int = 0, *, pl
     sloppy = not planted and draw.chance("sloppy", profile.sloppy_percent)
     scenario = load_of(draw.within("load"), profile, shape, name=name_of(episode), sloppy=sloppy)
     outline = _Outline(scenario, Bearing(scenario, strict=not sloppy))
-    rounds = 1 + int(draw.chance("second round", 40))
-    happenings = tuple(
-        _round(draw.within(f"round {n}"), n, outline, profile, last=n == rounds) for n in range(1, rounds + 1)
-    )
+    upgrade = _upgrade(draw, shape)
+    rounds = len(upgrade) or 1 + int(draw.chance("second round", 40))
+    happenings: list[tuple[str, ...]] = []
+    for number in range(1, rounds + 1):
+        for step in upgrade.get(number, ()):
+            outline.add(step)
+        happenings.append(_round(draw.within(f"round {number}"), number, outline, profile, last=number == rounds))
     words = "; ".join(" and ".join(each) for each in happenings)
     if planted:
         outline.add(Step(do=PlantLoss.do, name="planted", args={"on": _planted_on(scenario)}))
@@ -117,7 +121,20 @@ def plan_of(seed: int, profile: Profile, episode: int, variation: int = 0, *, pl
     )
     # Through the same door as a file: what the plan is made of is checked again, as a whole.
     checked = toml.from_plain(toml.to_plain(whole), whole.name, check_steps)
-    return Plan(seed, episode, variation, checked, permitted, happenings)
+    return Plan(seed, episode, variation, checked, permitted, tuple(happenings))
+
+
+def _upgrade(draw: Draw, shape: ClusterShape) -> dict[int, tuple[Step, ...]]:
+    """The steps of an upgrade, by the round that they come before; none of a cluster with one release. Controllers come
+    first, as in Kafka's upgrade notes."""
+    if shape.starts_on is None:
+        return {}
+    raised = (Step(do="raise_features", name="raised"),) if draw.chance("features are raised", 50) else ()
+    return {1: (_roll("controllers"),), 2: (_roll("brokers"), *raised)}
+
+
+def _roll(nodes: str) -> Step:
+    return Step(do="roll", name=f"{nodes}_up", args={"node": nodes, "to": "tested"})
 
 
 def variation_of(scenario: Scenario) -> int:

@@ -71,6 +71,7 @@ def load_of(draw: Draw, profile: Profile, shape: ClusterShape, *, name: str, slo
         property="",
         tags=("chaos",),
         shape=shape,
+        fresh=shape.starts_on is not None,  # it runs two releases, so no other episode can have it
         topics=tuple(topics),
         producers=tuple(producers),
         readers=tuple(_readers(draw.within("readers"), topics, producers)),

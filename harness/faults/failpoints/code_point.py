@@ -30,6 +30,16 @@ class Where(StrEnum):
     EXIT = "EXIT"
 
 
+class Load(StrEnum):
+    """The load that makes a node pass a point within seconds; the value says for people which nodes pass it."""
+
+    ALWAYS = "any node of the role"
+    TRANSACTIONS = "the coordinator of a producer with transactions"
+    MARKERS = "the leader of a topic that is written to in transactions"
+    COMPACTED = "the leader of a compacted topic"
+    TIERED = "the leader of a topic with remote storage"
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """A method of a class. parameters: needed where the class has several methods of this name."""
@@ -56,7 +66,8 @@ class CodePoint:
 
     text: what a node does there, for people. log: an expression in the rules of Byteman for the folder of the log that
     the method works on, such as "plain-0"; "" if it works on no log. only: a condition, where only some calls of the
-    method are this point. io_error: an error of the disk may show as an exception of the method.
+    method are this point. io_error: an error of the disk may show as an exception of the method. seldom: what must
+    happen first. load: with it, generated scenarios use the point; one that is seldom and has none is left out.
     """
 
     text: str
@@ -67,7 +78,13 @@ class CodePoint:
     only: str = ""
     io_error: bool = False
     seldom: str = ""
+    load: Load = Load.ALWAYS
     tier: bool = False
+
+    @property
+    def generated(self) -> bool:
+        """Whether generated scenarios use it."""
+        return not self.seldom or self.load is not Load.ALWAYS
 
     def site_in(self, release: Release) -> tuple[Site, Method] | None:
         """The first of its sites that a release has, with the method there; None if it has none of them."""

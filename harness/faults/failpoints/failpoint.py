@@ -15,7 +15,7 @@ from typing import Annotated, ClassVar, Final
 
 from harness.faults.disks.common import NO_EFFECT_DEADLINE_S, LogSince, ended_by_disk, only_node
 from harness.faults.failpoints.acting import Acting
-from harness.faults.failpoints.code_point import IO_EXCEPTION, CodePoint, Role, Site
+from harness.faults.failpoints.code_point import IO_EXCEPTION, CodePoint, Load, Role, Site
 from harness.faults.failpoints.points import POINTS
 from harness.faults.failpoints.rule import HALTED, Act, Rule
 from harness.faults.nodes import process
@@ -30,7 +30,7 @@ from harness.kafka.release.class_files import Method
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind, Stop
 from harness.model.hints import hint
-from harness.model.scenario.scenario import Range
+from harness.model.scenario.scenario import Range, Scenario
 
 DEADLINE_S: Final = 20.0
 _DELAY_MAX_MS: Final = 30_000
@@ -64,15 +64,15 @@ class Failpoint(Fault):
     internal: ClassVar[bool] = True
     stops: ClassVar[bool] = True
     drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {
-        "point": tuple(name for name, point in POINTS.items() if not point.seldom),
+        "point": tuple(name for name, point in POINTS.items() if point.generated),
         "delay_ms": (50, 500, 3000),
         "skip": (0, 1),
         "count": (1, 10),
         "of": ("",),
     }
     node: NodesExpr
-    point: str
     action: Act = "kill"
+    point: str
     delay_ms: Annotated[int, Range(1, _DELAY_MAX_MS)] = 500
     skip: Annotated[int, Range(0, _PASSAGES_MAX)] = 0
     count: Annotated[int, Range(1, _PASSAGES_MAX)] = 1
@@ -87,16 +87,31 @@ class Failpoint(Fault):
         if self.of and not self._point.log:
             raise BadInput(f"of: {self.point!r} belongs to no log; leave `of` out")
 
+    @classmethod
+    def drawn_in(cls, scenario: Scenario, chosen: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:
+        """The actions that the nodes can bear, as often each; and the points that these nodes pass under this load.
+
+        A node that is named for its work gets the points of that work: few other nodes pass them.
+        """
+        node = str(chosen.get("node", ""))
+        if not node:
+            return cls.drawn
+        reached = StepValidation(scenario, {}).reach(node)
+        role = Role.BROKER if reached.role == BROKERS else Role.CONTROLLER
+        acts: list[Act] = ["delay"]
+        if reached.count == 1:
+            acts.append("kill")
+            if role is Role.BROKER and scenario.shape.log_dirs == 1:
+                acts.append("io_error")
+        disk = chosen.get("action") == "io_error"
+        able = {n: p for n, p in POINTS.items() if p.generated and role in p.roles and (p.io_error or not disk)}
+        work = tuple(name for name, point in able.items() if _is_work_of(point.load, node, scenario))
+        others = tuple(name for name, point in able.items() if point.load is Load.ALWAYS)
+        return {**cls.drawn, "action": tuple(acts), "point": work or others}
+
     @property
     def _point(self) -> CodePoint:
         return POINTS[self.point]
-
-    @classmethod
-    def fitting(cls, drawn: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:
-        """Points at which the drawn action is possible."""
-        if drawn.get("action") != "io_error":
-            return cls.drawn
-        return {**cls.drawn, "point": tuple(name for name in cls.drawn["point"] if POINTS[str(name)].io_error)}
 
     def declared(self) -> Declares:
         return _FACTS[self.action]
@@ -226,3 +241,16 @@ class Failpoint(Fault):
         where = f" for {self.of}" if self.of else ""
         needs = f"; {self._point.seldom}" if self._point.seldom else ""
         return f"node {nodes} did not pass {self.point!r}{where}{often}{needs}{acting.problems()}"
+
+
+def _is_work_of(load: Load, node: str, scenario: Scenario) -> bool:
+    """Whether the expression of a node says that it passes points with this load: it coordinates, or leads."""
+    if load is Load.TRANSACTIONS:
+        return node.startswith("txn_coordinator(")
+    written = {topic for one in scenario.producers if one.transactions and one.when == "always" for topic in one.topics}
+    topics = [topic for topic in scenario.topics if node.startswith(f"leader({topic.name}/")]
+    if load is Load.MARKERS:
+        return any(topic.name in written for topic in topics)
+    if load is Load.COMPACTED:
+        return any("compact" in topic.config.get("cleanup.policy", "") for topic in topics)
+    return load is Load.TIERED and any(topic.config.get("remote.storage.enable") == "true" for topic in topics)

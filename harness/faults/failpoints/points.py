@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from harness.faults.failpoints.code_point import CodePoint, Role, Site, Where
+from harness.faults.failpoints.code_point import CodePoint, Load, Role, Site, Where
 
 _LOG: Final = "org.apache.kafka.storage.internals.log"
 _RAFT: Final = "org.apache.kafka.raft"
@@ -113,6 +113,7 @@ _LOGS: Final[Mapping[str, CodePoint]] = {
         log=_OF_SEGMENT,
         io_error=True,
         seldom="segments must be deleted or cleaned",
+        load=Load.COMPACTED,
     ),
     "clean_segments": CodePoint(
         text="the cleaner is about to rewrite segments of a compacted log",
@@ -120,6 +121,7 @@ _LOGS: Final[Mapping[str, CodePoint]] = {
         log="$1.topicPartition().toString()",
         io_error=True,
         seldom="a topic must be compacted",
+        load=Load.COMPACTED,
     ),
     "replace_segments": CodePoint(
         text="cleaned segments are about to replace those of a compacted log",
@@ -127,6 +129,7 @@ _LOGS: Final[Mapping[str, CodePoint]] = {
         log=_OF_LOG,
         io_error=True,
         seldom="a topic must be compacted",
+        load=Load.COMPACTED,
     ),
     "epoch_assigned": CodePoint(
         text="a log is about to note the first offset of a leader epoch",
@@ -145,6 +148,7 @@ _LOGS: Final[Mapping[str, CodePoint]] = {
         sites=(Site(f"{_LOG}.ProducerStateManager", "completeTxn"),),
         log=_OF_STATE,
         seldom="a producer must use transactions",
+        load=Load.MARKERS,
     ),
 }
 _CHECKPOINTS: Final[Mapping[str, CodePoint]] = {
@@ -235,21 +239,25 @@ _COORDINATORS: Final[Mapping[str, CodePoint]] = {
         text="a coordinator is about to append the state of a transaction",
         sites=(Site("kafka.coordinator.transaction.TransactionStateManager", "appendTransactionToLog"),),
         seldom="a producer must use transactions",
+        load=Load.TRANSACTIONS,
     ),
     "transaction_markers_queued": CodePoint(
         text="a coordinator has decided on a transaction, and is about to queue its markers",
         sites=(Site("kafka.coordinator.transaction.TransactionMarkerChannelManager", "addTxnMarkersToSend"),),
         seldom="a producer must use transactions",
+        load=Load.TRANSACTIONS,
     ),
     "transaction_markers_received": CodePoint(
         text="a leader is about to write transaction markers",
         sites=(Site("kafka.server.KafkaApis", "handleWriteTxnMarkersRequest"),),
         seldom="a producer must use transactions",
+        load=Load.MARKERS,
     ),
     "transaction_ended": CodePoint(
         text="all markers of a transaction are written, and its coordinator is about to append that",
         sites=(Site("kafka.coordinator.transaction.TransactionMarkerChannelManager", "writeTxnCompletion"),),
         seldom="a producer must use transactions",
+        load=Load.TRANSACTIONS,
     ),
     "group_write": CodePoint(
         text="a coordinator is about to schedule a write of a group",
@@ -262,6 +270,7 @@ _TIERS: Final[Mapping[str, CodePoint]] = {
         sites=(Site(f"{_TIER}$RLMCopyTask", "copyLogSegment"),),
         log="$1.topicPartition().toString()",
         tier=True,
+        load=Load.TIERED,
     ),
     "tier_copied": CodePoint(
         text="a segment was copied to the remote tier",
@@ -269,11 +278,13 @@ _TIERS: Final[Mapping[str, CodePoint]] = {
         where=Where.EXIT,
         log="$1.topicPartition().toString()",
         tier=True,
+        load=Load.TIERED,
     ),
     "tier_expire": CodePoint(
         text="the leader is about to look for expired segments in the remote tier",
         sites=(Site(f"{_TIER}$RLMExpirationTask", "cleanupExpiredRemoteLogSegments"),),
         tier=True,
+        load=Load.TIERED,
     ),
 }
 _METADATA: Final[Mapping[str, CodePoint]] = {

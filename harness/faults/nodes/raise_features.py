@@ -35,6 +35,7 @@ class RaiseFeatures(Action):
     )
     proof: ClassVar[str] = "the brokers report the higher levels, under load"
     disturbs: ClassVar[bool] = True
+    by_hand: ClassVar[str] = "the plan of a cluster with `starts_on` has it, and a second one would change nothing"
     deadline_s: Deadline = 30.0
 
     def validate(self, plan: StepValidation) -> None:

@@ -45,6 +45,7 @@ class Roll(Action):
     )
     needs: ClassVar[frozenset[str]] = frozenset({"terminate", "restart", "disk.read"})
     disturbs: ClassVar[bool] = True
+    by_hand: ClassVar[str] = "the plan of a cluster with `starts_on` has it, and a second one would change nothing"
     node: NodesExpr = "brokers"
     to: Literal["tested", "start"] = "tested"
 

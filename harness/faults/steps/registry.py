@@ -22,12 +22,9 @@ from harness.faults.steps.step import WHY_NOT, Fault, Kind, StepRef, registered
 from harness.faults.steps.step import is_disturbance as is_disturbance
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
-from harness.model.facts import FactKind
 from harness.model.hints import hint
 from harness.model.scenario.scenario import Scenario, Step
 from harness.model.scenario.toml import build, hints_of
-
-_OF_CLIENTS: Final = frozenset({FactKind.CLIENT_AWAY, FactKind.CLIENT_DIED, FactKind.CLIENT_RESTARTED})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +96,6 @@ def check_step(kind: Kind, plan: StepValidation, active: Collection[str]) -> Non
         typing.cast(Fault, plan.earlier[kind.fault]).validate_heal(plan)
     if isinstance(kind, Fault) and kind.keeps_stopped():
         _check_stopped(kind, plan, active)
-    _check_clients(kind, plan, active)
 
 
 def needs(scenario: Scenario) -> frozenset[str]:
@@ -140,21 +136,6 @@ def _check_active(fault: str, earlier: Mapping[str, Kind], active: Collection[st
         raise BadInput(f"{fault!r} is no fault, so there is nothing to heal; name a fault")
     if fault not in active:
         raise BadInput(f"{fault!r} is already healed; remove this step, or the for_s of that fault")
-
-
-def _check_clients(kind: Kind, plan: StepValidation, active: Collection[str]) -> None:
-    """BadInput for a step that needs a client to work which an active fault keeps away, or lets die."""
-    mine = _clients(kind, plan.scenario)
-    for name in active:
-        if both := sorted(mine & _clients(plan.earlier[name], plan.scenario)):
-            raise BadInput(f"step {name!r} still keeps {both[0]} from its work; heal that first")
-
-
-def _clients(kind: Kind, scenario: Scenario) -> frozenset[str]:
-    """The members of groups, or the groups of processors, that a step stops, pauses or restarts."""
-    named = {fact.client for fact in kind.declared() if fact.kind in _OF_CLIENTS}
-    members = {reader.name for reader in scenario.readers if reader.group in named}
-    return frozenset({*named, *members} - {""})
 
 
 def _check_stopped(fault: Fault, plan: StepValidation, active: Collection[str]) -> None:

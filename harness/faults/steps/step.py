@@ -19,7 +19,7 @@ from harness.faults.steps.declared_facts import Declares
 from harness.faults.steps.step_context import StepContext
 from harness.model.documents.steps import Effect
 from harness.model.facts import OBSERVED, FactKind
-from harness.model.scenario.scenario import Seconds
+from harness.model.scenario.scenario import Scenario, Seconds
 
 if TYPE_CHECKING:
     from harness.faults.steps.step_validation import StepValidation
@@ -126,8 +126,12 @@ class Kind:
             _REGISTERED[do] = cls
 
     @classmethod
-    def fitting(cls, drawn: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:  # noqa: ARG003
-        """For generated scenarios: those of the values in `drawn` that fit the arguments that were drawn before."""
+    def drawn_in(
+        cls,
+        scenario: Scenario,  # noqa: ARG003 - the interface of kinds
+        chosen: Mapping[str, object],  # noqa: ARG003
+    ) -> Mapping[str, tuple[object, ...]]:
+        """`drawn`, with those values that fit a scenario and the arguments before them, which are `chosen`."""
         return cls.drawn
 
     def declared(self) -> Declares:

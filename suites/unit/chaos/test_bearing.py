@@ -10,7 +10,16 @@ from harness.chaos.bearing import Bearing, Taken, taken_by
 from harness.faults.steps.registry import build_step
 from harness.faults.steps.step import Kind
 from harness.faults.steps.step_validation import StepValidation
-from harness.model.scenario.scenario import ClusterShape, Config, Producer, Scenario, Step, Topic
+from harness.model.scenario.scenario import (
+    ClusterShape,
+    Config,
+    Producer,
+    Reader,
+    Scenario,
+    Step,
+    Topic,
+    Transactions,
+)
 
 
 def scenario(*, acks: str = "all", replicas: int = 3, config: Config | None = None, controllers: int = 3) -> Scenario:
@@ -135,3 +144,60 @@ def test_one_controller_may_not_be_cut_off() -> None:
     assert (
         Bearing(of, strict=True).refusal(cut, StepValidation(of, {})) == "no majority of the controllers would be left"
     )
+
+
+AWAY = step("reader_away", group="g")
+FOLLOWERS = step("cut_followers", of="t/0")
+TOGGLED = step("reconfigure", topic="t", config={"compression.type": "gzip"})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "why"),
+    [
+        (AWAY, step("restart_reader", reader="member"), "another fault has the members of g"),
+        (AWAY, step("reader_dies", group="g"), "another fault has the members of g"),
+        (step("reader_paused", group="g"), step("reader_dies", group="g"), "another fault has the members of g"),
+        (step("reader_dies", group="g"), step("reader_paused", group="g"), None),
+        (AWAY, step("reader_paused", group="other"), None),
+        (AWAY, step("restart_reader", reader="stranger"), None),
+    ],
+)
+def test_no_step_waits_for_a_client_that_another_fault_has(first: Kind, second: Kind, why: str | None) -> None:
+    members = (Reader(name="member", topics=("t",), group="g"), Reader(name="stranger", topics=("t",), group="other"))
+    of = replace(scenario(), readers=members)
+    bearing = Bearing(of, strict=True)
+    bearing.add("first", first, StepValidation(of, {}))
+    assert bearing.refusal(second, StepValidation(of, {"first": first})) == why
+    bearing.heal("first")
+    assert bearing.refusal(second, StepValidation(of, {"first": first})) is None
+
+
+@pytest.mark.parametrize(
+    ("of", "first", "second", "why"),
+    [
+        (scenario(), FOLLOWERS, TOGGLED, "t acknowledges nothing"),
+        (scenario(), KILL, TOGGLED, None),
+        (scenario(config={"min.insync.replicas": "1"}), FOLLOWERS, TOGGLED, None),
+        (scenario(acks="1"), FOLLOWERS, TOGGLED, None),
+        (scenario(replicas=2), KILL, step("pause", node="broker(2)"), "no topic acknowledges anything"),
+        (scenario(replicas=2), KILL, step("kill", node="controller"), None),
+        (scenario(), FOLLOWERS, step("reader_dies", group="g"), "no group could commit"),
+    ],
+)
+def test_no_step_waits_for_acks_that_another_fault_prevents(
+    of: Scenario, first: Kind, second: Kind, why: str | None
+) -> None:
+    bearing = Bearing(of, strict=False)
+    bearing.add("first", first, StepValidation(of, {}))
+    assert bearing.refusal(second, StepValidation(of, {"first": first})) == why
+
+
+def test_transactions_need_the_topics_of_their_coordinators() -> None:
+    plain = scenario(config={"min.insync.replicas": "1"})
+    paid = replace(plain, producers=(Producer(name="p", topics=("t",), transactions=Transactions()),))
+    refusals = []
+    for of in (plain, paid):
+        bearing = Bearing(of, strict=False)
+        bearing.add("first", FOLLOWERS, StepValidation(of, {}))
+        refusals.append(bearing.refusal(TOGGLED, StepValidation(of, {"first": FOLLOWERS})))
+    assert refusals == [None, "t acknowledges nothing"]

@@ -19,7 +19,7 @@ from harness.chaos import profile
 from harness.chaos.arguments import undrawable
 from harness.chaos.bearing import AWAY, COPY_LOST, taken_by
 from harness.chaos.plan import Plan, is_planted, plan_of, usable
-from harness.faults.failpoints.failpoint import Failpoint
+from harness.faults.failpoints.code_point import Load
 from harness.faults.failpoints.points import POINTS
 from harness.faults.steps.registry import KINDS, build_step, check_steps, is_disturbance
 from harness.faults.steps.step import Action, Fault, Kind
@@ -216,15 +216,37 @@ def test_some_episodes_of_the_default_profile_end_with_a_broken_minority() -> No
     assert len(waits) >= len(made("default")) // 20
 
 
-def test_each_action_of_a_failpoint_is_drawn_at_a_point_that_allows_it() -> None:
+def test_generated_failpoints_fail_disks_and_reach_the_work_of_every_named_node() -> None:
     chosen = profile.load("failpoints")
-    drawn = Counter(
-        step.args.get("action", "kill")
-        for episode in range(1, 101)
-        for step in plan_of(SEED, chosen, episode).scenario.steps
-        if step.do == Failpoint.do
-    )
-    assert all(drawn[action] >= 5 for action in ("kill", "delay", "io_error")), drawn
-    for action, expected in (("io_error", False), ("kill", True)):
-        points = Failpoint.fitting({"action": action})["point"]
-        assert any(not POINTS[str(name)].io_error for name in points) is expected
+    plans = [plan_of(SEED, chosen, episode) for episode in range(1, 201)]
+    steps = [step for plan in plans for step in plan.scenario.steps if step.do == "failpoint"]
+    acts = Counter(str(step.args.get("action", "kill")) for step in steps)
+    assert acts["io_error"] > len(steps) / 20
+    met = {POINTS[str(step.args["point"])].load for step in steps}
+    assert met == set(Load)
+
+
+def test_a_generated_failpoint_is_at_a_point_that_its_node_passes(plans: tuple[Plan, ...]) -> None:
+    for plan in plans:
+        for step in plan.scenario.steps:
+            if step.do == "failpoint" and POINTS[str(step.args["point"])].load is Load.TRANSACTIONS:
+                assert str(step.args["node"]).startswith("txn_coordinator(")
+            elif step.do == "failpoint":
+                assert POINTS[str(step.args["point"])].generated
+
+
+def test_a_cluster_on_an_earlier_release_is_upgraded_with_faults_between_and_after() -> None:
+    raised = 0
+    for episode in range(1, 41):
+        plan = plan_of(SEED, profile.load("upgrade"), episode)
+        steps = [step.name for step in plan.scenario.steps if step.do not in ("hold", "wait_effect")]
+        assert plan.scenario.fresh
+        assert steps[0] == "controllers_up"
+        assert steps.index("r1_acks") < steps.index("brokers_up") < steps.index("r2_acks")
+        assert len(plan.happenings) == 2
+        raised += steps[steps.index("brokers_up") + 1] == "raised"
+    assert 10 < raised < 30
+
+
+def test_a_cluster_with_one_release_is_not_upgraded() -> None:
+    assert not any(step.do in ("roll", "raise_features") for plan in made("default") for step in plan.scenario.steps)

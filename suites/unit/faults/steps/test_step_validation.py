@@ -229,17 +229,3 @@ def test_a_wait_for_new_leaders_needs_a_step_that_concerns_leaders(fault: str, o
         assert "which leads none of the partitions" in refused(text)
     else:
         read(text)
-
-
-@pytest.mark.parametrize(
-    "second",
-    ['do = "restart_reader", reader = "grouped"', 'do = "reader_dies", group = "readers"'],
-)
-def test_a_client_that_a_fault_keeps_away_cannot_take_part_in_another(second: str) -> None:
-    away = '{ do = "reader_away", group = "readers", name = "away" }'
-    assert "step 'away' still keeps grouped from its work" in refused(with_steps(away, f"{{ {second} }}"))
-    read(with_steps(away, '{ do = "heal", fault = "away" }', f"{{ {second} }}"))
-
-
-def test_the_group_of_a_client_that_is_away_may_be_deleted() -> None:
-    read(with_steps('{ do = "reader_away", group = "readers" }', '{ do = "delete_group", group = "readers" }'))
