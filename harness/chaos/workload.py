@@ -39,6 +39,7 @@ _WORDS: Final[dict[Form, str]] = {
     "transactional": "paid",
     "tiered": "tiered",
 }
+_COMPRESSIONS: Final = ("none", "none", "gzip", "snappy", "lz4", "zstd")
 _PROTOCOLS: Final[tuple[GroupProtocol, ...]] = ("classic", "consumer")
 # Lots of the forms of topics where the profile says nothing.
 _FORMS: Final[dict[Form, int]] = {"plain": 4, "compacted": 1, "transactional": 3, "tiered": 2}
@@ -135,7 +136,8 @@ def _producer(draw: Draw, topic: Topic, form: Form, *, sloppy: bool) -> Producer
         topics=(topic.name,),
         acks="1" if weak else "all",
         idempotent=not weak and (transactions is not None or not draw.chance("not idempotent", 15)),
-        compression=draw.one("compression", ("none", "none", "gzip", "snappy", "lz4", "zstd")),
+        # What is tiered has to fill segments soon.
+        compression="none" if form == "tiered" else draw.one("compression", _COMPRESSIONS),
         keyed=keyed,
         tombstones=0.1 if form == "compacted" and draw.chance("tombstones", 50) else 0.0,
         headers=draw.chance("headers", 20),

@@ -198,10 +198,11 @@ class _Record:
     def doubt(self, name: DoubtName, text: str, origin: DoubtOrigin | None = None) -> None:
         self.doubts.append(Doubt(name, text, origin))
 
-    def tiered(self, settled: Settled) -> None:
+    def tiered(self, tier: TierProbe, settled: Settled) -> None:
         """Adds a doubt where segments are missing in the remote tier: reads from the tier were not exercised."""
         if not settled.ok:
-            self.doubt(DoubtName.TIER_UNFILLED, settled.last_seen)
+            too_few = DoubtOrigin.SCENARIO if tier.copied_all() else None
+            self.doubt(DoubtName.TIER_UNFILLED, settled.last_seen, too_few)
 
     def note_exits(self) -> None:
         """Takes the ends of processes that got no signal, also when the run broke off. Those by the machine are doubts.
@@ -363,7 +364,7 @@ def _under_load(
     _wait_flowing(record, admin, load, say)
     hold = partial(load_floors.hold, scenario, load, budget=record.budget)
     hold("before", targets_of(scenario), since_ns=record.started_ns, served=False)
-    record.tiered(tier.filled(SEGMENTS_BEFORE))
+    record.tiered(tier, tier.filled(SEGMENTS_BEFORE))
     tier.look("loaded")
     stage = StepContext(
         cluster=record.cluster,
@@ -393,7 +394,7 @@ def _under_load(
         record.coordinators_under_load = coordinator_states.look_under_load()
     hold("after", targets_of(record.scenario), since_ns=now_ns(), served=bool(scenario.floors.after))
     load_floors.fill(scenario, load, record.task.records, record.budget)
-    record.tiered(tier.filled(SEGMENTS_MIN, record.budget))
+    record.tiered(tier, tier.filled(SEGMENTS_MIN, record.budget))
 
 
 def _wait_flowing(record: _Record, admin: AdminView, load: Load, say: Say) -> None:

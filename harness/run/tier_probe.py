@@ -79,6 +79,15 @@ class TierProbe:
         what = "segments of every partition to be in the remote tier"
         return recovery.settled(lambda: self.lacking(segments_n), what=what, deadline_s=deadline_s)
 
+    def copied_all(self) -> bool:
+        """Whether every leader says that it has copied each closed segment, so that the load has closed too few."""
+        reported, marks = self._admin.tiered_replicas(self._names), self._admin.watermarks(self._names)
+        states = self._admin.partitions(self._names)
+        leaders = [reported.get((state.topic, state.partition, state.leader)) for state in states]
+        known = [one is not None and one.highest_tiered is not None for one in leaders]
+        known += [(state.topic, state.partition) in marks for state in states]
+        return bool(states) and all(known) and not self._users_own and not self._behind(reported)
+
     def at_rest(self) -> TierAtRest | None:
         """Waits until every replica has copied and deleted all segments that it may. None without a tier."""
         if not self._topics:

@@ -110,6 +110,15 @@ def test_joints_are_where_a_copy_or_a_local_log_begins(tmp_path: Path) -> None:
     assert looks(brokers, reported(9, 40)).segment_starts() == {("far", 0): [0, 20, 40]}
 
 
+@pytest.mark.parametrize(
+    ("answers", "copied"), [(reported(39), True), (reported(29), False), (reported(None), False), ({}, False)]
+)
+def test_only_leaders_that_have_copied_all_show_that_the_load_closed_too_few_segments(
+    tmp_path: Path, answers: dict[tuple[str, int, int], TieredReplica], copied: bool
+) -> None:
+    assert looks(Brokers(tmp_path, (30, 40)), answers).copied_all() is copied
+
+
 @pytest.mark.parametrize("highest", [39, None])
 def test_local_segments_are_at_rest_only_where_their_retention_keeps_them(tmp_path: Path, highest: int | None) -> None:
     brokers = Brokers(tmp_path, (30, 40))
