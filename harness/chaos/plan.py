@@ -177,7 +177,10 @@ def _round(draw: Draw, number: int, outline: _Outline, profile: Profile, *, last
         _pause(draw, f"r{number}_lasts", outline)
     if last and draw.chance("a minority stays broken", 75):
         _let_a_majority_serve(draw, number, outline)
-    for name in draw.order("healing", list(outline.active)):
+    # Without controllers, other faults may not be able to heal.
+    for name in sorted(
+        draw.order("healing", list(outline.active)), key=lambda one: not outline.bearing.active[one].alone
+    ):
         outline.heal(name)
     outline.add(Step(do="wait_healthy", name=f"r{number}_healthy"))
     outline.add(Step(do="wait_acks", name=f"r{number}_acks", args={"records": ACKS_AFTER}))

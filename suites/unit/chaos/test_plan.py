@@ -250,3 +250,16 @@ def test_a_cluster_on_an_earlier_release_is_upgraded_with_faults_between_and_aft
 
 def test_a_cluster_with_one_release_is_not_upgraded() -> None:
     assert not any(step.do in ("roll", "raise_features") for plan in made("default") for step in plan.scenario.steps)
+
+
+def test_a_fault_that_takes_the_controllers_is_healed_before_the_others(plans: tuple[Plan, ...]) -> None:
+    for plan in plans:
+        earlier, alone = dict[str, Kind](), dict[str, bool]()
+        for step in plan.scenario.steps:
+            kind = build_step(step)
+            if step.do == "heal":
+                first = alone.pop(str(step.args["fault"]))
+                assert first or not any(alone.values()), plan.scenario.title
+            elif isinstance(kind, Fault):
+                alone[step.name] = taken_by(kind, StepValidation(plan.scenario, earlier)).alone
+            earlier[step.name] = kind
