@@ -55,6 +55,7 @@ COPY_LOST: Final = frozenset(
 LOSSES: Final = frozenset({Effect.LOST, Effect.RETURNED})
 # Facts about a client that is named: a step with one needs members at work. For one that died, another takes over.
 _OF_CLIENT: Final = frozenset({FactKind.CLIENT_AWAY, FactKind.CLIENT_DIED, FactKind.CLIENT_RESTARTED})
+_KEPT_AWAY: Final = frozenset({FactKind.CLIENT_AWAY})
 _WORDS: Final = re.compile(r"[\w.-]+")
 # Events of the contract by fact, where the reason of a stop does not matter.
 _EVENTS: Final[Mapping[FactKind, tuple[str, ...]]] = {
@@ -123,13 +124,12 @@ class Permitted:
 class Bearing:
     """The state of the model while a plan is made: what the faults that are active take.
 
-    strict: no step may permit a loss. clients: the groups that each active fault keeps from their work.
+    strict: no step may permit a loss.
     """
 
     scenario: Scenario
     strict: bool
     active: dict[str, Taken] = field(default_factory=dict)
-    clients: dict[str, frozenset[str]] = field(default_factory=dict)
     permitted: list[Permitted] = field(default_factory=list)
 
     def refusal(self, kind: Kind, plan: StepValidation) -> str | None:
@@ -152,17 +152,18 @@ class Bearing:
             return "no majority of the controllers would be left"
         if self.strict and (losses := self.losses(kind, plan)):
             return f"{losses[0].topic} may lose records: {losses[0].why}"
-        return self._without_effect(kind, taken)
+        return self._without_effect(kind, taken, plan)
 
-    def _without_effect(self, kind: Kind, taken: Taken) -> str | None:
+    def _without_effect(self, kind: Kind, taken: Taken, plan: StepValidation) -> str | None:
         """Why a step could not show an effect beside the faults that are active; None if it could."""
         groups = _groups_of(kind, self.scenario)
-        if busy := sorted(groups & frozenset().union(*self.clients.values())):
+        of_others = (_groups_of(plan.earlier[name], self.scenario, _KEPT_AWAY) for name in self.active)
+        if busy := sorted(groups & frozenset().union(*of_others)):
             return f"another fault has the members of {busy[0]}"
         away = sum(one.brokers for one in self.active.values())
         if not away or (taken.controllers and not taken.brokers):
             return None  # a controller shows its absence without any load
-        if groups and not _acknowledges(self.scenario, internal_topics(self.scenario.shape), away):
+        if groups and not acknowledges(self.scenario, internal_topics(self.scenario.shape), away):
             return "no group could commit"
         named = _topics_named(kind, self.scenario)
         if idle := next((topic for topic in named if not _is_served(self.scenario, topic, away)), None):
@@ -176,11 +177,9 @@ class Bearing:
         self.permitted += [one for one in self.losses(kind, plan) if one not in self.permitted]
         if isinstance(kind, Fault) and kind.for_s <= 0:
             self.active[name] = taken_by(kind, plan)
-            self.clients[name] = _groups_of(kind, self.scenario, frozenset({FactKind.CLIENT_AWAY}))
 
     def heal(self, name: str) -> None:
         del self.active[name]
-        del self.clients[name]
 
     def losses(self, kind: Kind, plan: StepValidation) -> list[Permitted]:
         """The losses that the contract permits because of this step, together with the faults that are active."""
@@ -219,10 +218,10 @@ def _is_served(scenario: Scenario, topic: Topic, away: int) -> bool:
         return topic.replicas > away
     of_transactions = any(one.transactions for one in producers)
     needed = [topic, *(internal_topics(scenario.shape) if of_transactions else ())]
-    return bool(producers) and _acknowledges(scenario, needed, away)
+    return bool(producers) and acknowledges(scenario, needed, away)
 
 
-def _acknowledges(scenario: Scenario, topics: Iterable[Topic], away: int) -> bool:
+def acknowledges(scenario: Scenario, topics: Iterable[Topic], away: int) -> bool:
     """Whether each of these topics has min.insync.replicas with acks=all while so many brokers are away."""
     default = scenario.shape.config.get(MIN_INSYNC, "2")
     return all(t.replicas - away >= max(1, int(t.config.get(MIN_INSYNC, default))) for t in topics)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from itertools import combinations
+from typing import Final
 
 from harness.chaos.plan import Plan
-from harness.model.scenario.scenario import Scenario
+from harness.model.scenario.scenario import ClusterShape, Scenario
 
 Pair = tuple[str, str]
+_USUAL: Final = ClusterShape()
 
 
 def pairs_of(happenings: Iterable[Iterable[str]], scenario: Scenario) -> set[Pair]:
@@ -28,7 +30,7 @@ def traits_of(scenario: Scenario) -> Iterator[str]:
     yield f"{shape.controllers} controllers"
     for name in ("log_dirs", "disk", "tier", "voters", "starts_on"):
         value = getattr(shape, name)
-        if value not in (1, "", "static", None):
+        if value != getattr(_USUAL, name):
             yield f"{name} {value}"
     for topic in scenario.topics:
         yield f"{topic.replicas} replicas"

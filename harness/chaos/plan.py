@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from harness.chaos.arguments import CannotDrawError, Surroundings, arguments
-from harness.chaos.bearing import Bearing, Permitted
+from harness.chaos.bearing import Bearing, Permitted, acknowledges
 from harness.chaos.draw import Draw
 from harness.chaos.profile import Profile
 from harness.chaos.workload import load_of, shape_of
@@ -21,11 +21,10 @@ from harness.faults.operations.plant_loss import PlantLoss
 from harness.faults.steps.registry import all_kinds, build_step, check_step, check_steps, folder_of
 from harness.faults.steps.step import OF_CLIENTS, Action, Fault, Kind, is_disturbance
 from harness.faults.steps.step_validation import StepValidation
-from harness.model.contract.contract import MIN_INSYNC
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
 from harness.model.scenario import toml
-from harness.model.scenario.scenario import ClusterShape, Scenario, Step, Topic
+from harness.model.scenario.scenario import ClusterShape, Scenario, Step
 
 ROUNDS_MAX: Final = 2
 # How often arguments are drawn for a kind before the next kind gets its chance.
@@ -197,7 +196,8 @@ def _let_a_majority_serve(draw: Draw, number: int, outline: _Outline) -> None:
         return
     away = outline.bearing.active[kept].brokers
     fed = {topic for producer in outline.scenario.producers if producer.when == "always" for topic in producer.topics}
-    served = [topic.name for topic in outline.scenario.topics if topic.name in fed and _served_without(topic, away)]
+    of = outline.scenario
+    served = [topic.name for topic in of.topics if topic.name in fed and acknowledges(of, [topic], away)]
     if not served:
         return
     for name in draw.order("healing", [name for name in outline.active if name != kept]):
@@ -213,11 +213,6 @@ def _leaves_a_majority(name: str, outline: _Outline) -> bool:
     minority = taken.brokers <= (shape.brokers - 1) // 2 and taken.controllers <= (shape.controllers - 1) // 2
     lasting = {fact.kind for fact in kind.declared()} <= _LEFT_BROKEN
     return lasting and minority and not (taken.alone or taken.copies or OF_CLIENTS in kind.breaks())
-
-
-def _served_without(topic: Topic, away: int) -> bool:
-    """Whether its partitions acknowledge records while so many of its replicas are away."""
-    return topic.replicas - away >= max(1, int(topic.config.get(MIN_INSYNC, "2")))
 
 
 def _second(draw: Draw, number: int, outline: _Outline, profile: Profile, *, await_effect: bool) -> Step | None:

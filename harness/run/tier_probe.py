@@ -82,11 +82,11 @@ class TierProbe:
     def copied_all(self) -> bool:
         """Whether every leader says that it has copied each closed segment, so that the load has closed too few."""
         reported, marks = self._admin.tiered_replicas(self._names), self._admin.watermarks(self._names)
-        states = self._admin.partitions(self._names)
-        leaders = [reported.get((state.topic, state.partition, state.leader)) for state in states]
-        known = [one is not None and one.highest_tiered is not None for one in leaders]
-        known += [(state.topic, state.partition) in marks for state in states]
-        return bool(states) and all(known) and not self._users_own and not self._behind(reported)
+        leads = {(s.topic, s.partition): s.leader for s in self._admin.partitions(self._names)}
+        ends = {place: reported.get((*place, leader)) for place, leader in leads.items() if place in marks}
+        known = {place for place, end in ends.items() if end is not None and end.highest_tiered is not None}
+        wanted = {(topic.name, p) for topic in self._topics for p in range(topic.partitions)}
+        return wanted <= known and not self._users_own and not self._behind(reported)
 
     def at_rest(self) -> TierAtRest | None:
         """Waits until every replica has copied and deleted all segments that it may. None without a tier."""
