@@ -61,6 +61,7 @@ class HoldFrames(Fault):
     do: ClassVar[str] = "hold_frames"
     # Frames that each leader gets; those of transactions and groups arrive at one coordinator only.
     drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"apis": (("Produce",),), "producer": ("",)}
+    diverts: ClassVar[bool] = True
     proven_late: ClassVar[bool] = True
     facts: ClassVar[Declares] = (Declared(FactKind.FRAMES_HELD),)
     summary: ClassVar[str] = (

@@ -96,6 +96,8 @@ def check_step(kind: Kind, plan: StepValidation, active: Collection[str]) -> Non
         typing.cast(Fault, plan.earlier[kind.fault]).validate_heal(plan)
     if isinstance(kind, Fault) and kind.keeps_stopped():
         _check_stopped(kind, plan, active)
+    if isinstance(kind, Fault) and kind.diverts:
+        _check_diverted(kind, plan, active)
 
 
 def needs(scenario: Scenario) -> frozenset[str]:
@@ -149,6 +151,21 @@ def _check_stopped(fault: Fault, plan: StepValidation, active: Collection[str]) 
         if twice:
             raise BadInput(
                 f"step {name!r} still keeps {fault.victims()!r} stopped; heal that first, or name other nodes"
+            )
+
+
+def _check_diverted(fault: Fault, plan: StepValidation, active: Collection[str]) -> None:
+    """BadInput for a fault that needs the connections of clients to a broker, where another one may have them."""
+    mine = plan.reach(fault.victims()).brokers
+    for name in active:
+        other = plan.earlier[name]
+        if not isinstance(other, Fault) or not other.diverts:
+            continue
+        theirs = plan.reach(other.victims()).brokers
+        if not (mine and theirs) or mine & theirs:
+            raise BadInput(
+                f"step {name!r} still diverts the clients of {other.victims()!r}, which may be the same broker; heal "
+                "that first, or list other brokers"
             )
 
 

@@ -187,6 +187,7 @@ class Fault(Kind, ABC):
 
     only_victims: ClassVar[bool] = True  # False: it also breaks nodes that `victims` does not name
     stops: ClassVar[bool] = False  # it stops processes; a stopped process cannot be stopped again
+    diverts: ClassVar[bool] = False  # clients reach its nodes through it; each node has room for one such fault
     proven_late: ClassVar[bool] = False  # its effect can be proven only after it is healed
     for_s: Seconds = 0.0  # > 0: the step keeps the fault active for so long, and heals it
 

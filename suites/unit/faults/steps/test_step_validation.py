@@ -209,6 +209,28 @@ def test_a_stopped_process_is_not_stopped_again(first: str, second: str, refusal
         read(text)
 
 
+DIVERTED = '{ do = "hold_frames", apis = ["Produce"], name = "held", node = "%s" }'
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "refusal"),
+    [
+        (DIVERTED % "broker(2)", "leader(plain/0)", True),
+        (DIVERTED % "leader(plain/0)", "broker(2)", True),
+        (DIVERTED % "broker(2)", "brokers(2, 3)", True),
+        (DIVERTED % "broker(2)", "same(held)", True),
+        (DIVERTED % "broker(2)", "broker(3)", False),
+        (f'{DIVERTED % "leader(plain/0)"}, {{ do = "heal", fault = "held" }}', "leader(plain/0)", False),
+    ],
+)
+def test_the_clients_of_a_broker_are_not_diverted_twice(first: str, second: str, refusal: bool) -> None:
+    text = with_steps(first, f'{{ do = "hold_frames", apis = ["Produce"], node = "{second}", name = "it" }}')
+    if refusal:
+        assert "step 'held' still diverts the clients of " in refused(text)
+    else:
+        read(text)
+
+
 @pytest.mark.parametrize(
     ("fault", "on", "refusal"),
     [
