@@ -10,10 +10,12 @@ from harness.kafka.admin.client import AdminView, PartitionState
 from harness.kafka.admin.coordinator_answers import GroupAnswer
 from harness.kafka.admin.groups import TransactionState
 from harness.kafka.storage.coordinator_state import (
+    ONGOING,
     LoggedState,
     assigned_text,
     assigned_topics,
     members_text,
+    open_transaction,
     state_name,
 )
 from harness.model.contract.internal_topics import OFFSETS, TRANSACTIONS, state_partition
@@ -136,9 +138,10 @@ def _group_value(answer: GroupAnswer) -> StateValue:
 def _transaction_value(answer: TransactionState | None) -> StateValue | None:
     if answer is None:
         return None
-    return {
+    value: StateValue = {
         "state": answer.state,
         "producer_id": answer.producer_id,
         "producer_epoch": answer.producer_epoch,
         "timeout_ms": answer.timeout_ms,
     }
+    return open_transaction(value, answer.started_ms, answer.partitions) if answer.state == ONGOING else value

@@ -17,7 +17,7 @@ from msgspec import structs
 from harness.clusters import Cluster
 from harness.kafka.admin.client import AdminView, PartitionState
 from harness.kafka.storage.coordinator_log import CoordinatorLog, CoordinatorLogs
-from harness.kafka.storage.coordinator_state import LoggedState, commits_since, states_of
+from harness.kafka.storage.coordinator_state import ONGOING, LoggedState, commits_since, states_of
 from harness.model.clock import now_ns
 from harness.model.contract.internal_topics import OFFSETS, SHARE_STATE, TRANSACTIONS
 from harness.model.documents.coordinators import (
@@ -35,7 +35,7 @@ DEADLINE_S: Final = 10.0
 _INTERVAL_S: Final = 0.5
 _TOPICS: Final = (OFFSETS, TRANSACTIONS, SHARE_STATE)
 # States of a transaction in which no marker is under way; others are `transaction_unfinished` at the end of a run.
-_OVER: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
+_AT_REST: Final = frozenset({"Empty", ONGOING, "CompleteCommit", "CompleteAbort"})
 _Logs = Mapping[Place, CoordinatorLog]
 
 
@@ -160,7 +160,7 @@ def _differs(seen: CoordinatorLook) -> bool:
 
 
 def _under_way(kind: str, logged: StateValue | None) -> bool:
-    return kind == "transaction" and logged is not None and logged["state"] not in _OVER
+    return kind == "transaction" and logged is not None and logged["state"] not in _AT_REST
 
 
 @dataclass(slots=True)

@@ -71,6 +71,29 @@ def coordinator_transaction_with_an_older_epoch(copy: Copy) -> Expected:
     return fails([WRONG], by_documents=True)
 
 
+def _open_transaction(copy: Copy, answered: str) -> None:
+    """Under load a producer has an open transaction in two partitions; the coordinator answers with these."""
+    (ended,) = states_of(copy, "transaction", PAYMENTS)
+    logged = ended["logged"] | {"state": "Ongoing", "started_ms": 1, "partitions": "paid/0 paid/1"}
+    copies = [one | {"logged": logged} for one in ended["copies"]]
+    state = ended | {"logged": logged, "answered": logged | {"partitions": answered}, "copies": copies}
+    with copy.document("cluster") as cluster:
+        cluster["coordinators_under_load"]["states"].append(state | {"commits": None, "commit_records": None})
+
+
+@plant
+def coordinator_transaction_open_in_fewer_partitions(copy: Copy) -> Expected:
+    """It would end the transaction without a marker in the other one."""
+    _open_transaction(copy, "paid/0")
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def near_wrong_coordinator_state_open_transaction(copy: Copy) -> Expected:
+    _open_transaction(copy, "paid/0 paid/1")
+    return passes()
+
+
 @plant
 def coordinator_group_with_another_epoch(copy: Copy) -> Expected:
     (state,) = states_of(copy, "group", GROUP)

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from harness.kafka.storage.coordinator_log import CoordinatorLog, Key, Logged
 from harness.model.contract.internal_topics import OFFSETS, SHARE_STATE, TRANSACTIONS
 from harness.model.documents.coordinators import StateKind, StateValue, differing
+from harness.model.place import Place
 
 # Kafka's names of the states of a transaction, by their numbers in the log (TransactionState).
 TRANSACTION_STATES: Final = (
@@ -21,6 +22,7 @@ TRANSACTION_STATES: Final = (
     "Dead",
     "PrepareEpochFence",
 )
+ONGOING: Final = "Ongoing"
 _DECIDED: Final = "PrepareCommit"
 _CLASSIC, _CONSUMER, _TARGET, _MEMBER = 2, 3, 6, 8  # numbers of keys in __consumer_offsets
 _NO_EPOCH: Final = -1  # of a commit without one, as a coordinator answers it
@@ -131,12 +133,21 @@ def _transaction(records: Sequence[Logged]) -> StateValue | None:
     fields = records[-1].decoded(TRANSACTIONS)
     if fields is None:
         return None
-    return {
+    value: StateValue = {
         "state": _transaction_state(fields),
         "producer_id": _number(fields["ProducerId"]),
         "producer_epoch": _number(fields["ProducerEpoch"]),
         "timeout_ms": _number(fields["TransactionTimeoutMs"]),
     }
+    if value["state"] != ONGOING:
+        return value
+    places = _places(fields["TransactionPartitions"], "Topic", "PartitionIds")
+    return open_transaction(value, _number(fields["TransactionStartTimestampMs"]), places)
+
+
+def open_transaction(value: StateValue, started_ms: int, places: Iterable[Place]) -> StateValue:
+    """The value of a transaction that is open: from its end on, a coordinator forgets where markers have arrived."""
+    return {**value, "started_ms": started_ms, "partitions": " ".join(f"{topic}/{p}" for topic, p in sorted(places))}
 
 
 def _transaction_state(fields: Mapping[str, object]) -> str:
@@ -157,7 +168,9 @@ def _group(records: Sequence[Logged]) -> StateValue | None:
             "epoch": _number(consumer["Epoch"]),
             "assignment_epoch": _number(target.get("AssignmentEpoch", 0)),
             "members": members_text({name: _number(found["MemberEpoch"]) for name, found in members.items()}),
-            "assigned": assigned_text({name: _assigned(found) for name, found in members.items()}),
+            "assigned": assigned_text(
+                {name: _places(found["AssignedPartitions"], "TopicId", "Partitions") for name, found in members.items()}
+            ),
         }
     if classic := by_number.get(_CLASSIC):
         joined = classic["Members"]
@@ -171,11 +184,10 @@ def members_text(epochs: Mapping[str, int | None]) -> str:
     return ", ".join(f"{name}" if epoch is None else f"{name} {epoch}" for name, epoch in sorted(epochs.items()))
 
 
-def _assigned(member: Mapping[str, object]) -> list[tuple[str, int]]:
-    """Topic ids and partitions that a member has by its last record."""
-    topics = member["AssignedPartitions"]
+def _places(topics: object, name: str, partitions: str) -> list[Place]:
+    """Topics (or their ids) and partitions of a list of topics, with the names of these two fields."""
     assert isinstance(topics, tuple)
-    return [(str(one["TopicId"]), _number(p)) for one in topics for p in one["Partitions"]]
+    return [(str(one[name]), _number(p)) for one in topics for p in one[partitions]]
 
 
 def assigned_text(partitions: Mapping[str, Iterable[tuple[str, int]]]) -> str:

@@ -15,8 +15,9 @@ from harness.kafka.admin.groups import Committed, TransactionState
 from harness.kafka.admin.share_groups import ShareOffset
 from harness.kafka.storage.uuids import kafka_uuid
 from harness.model.contract.internal_topics import OFFSETS, SHARE_STATE, TRANSACTIONS
-from harness.model.documents.coordinators import CoordinatorLook, CoordinatorState
+from harness.model.documents.coordinators import CoordinatorLook, CoordinatorState, differing
 from harness.model.errors import HarnessTimeout
+from harness.model.place import Place
 from harness.run import coordinator_states
 from harness.run.coordinator_states import CoordinatorStates
 from suites.unit.kafka.storage.coordinator_bytes import (
@@ -36,7 +37,7 @@ from suites.unit.kafka.storage.coordinator_bytes import (
 
 BROKERS = (1, 2, 3)
 KEY = offset_key("g", "t", 0)
-COMMITTED, PREPARED = 4, 2
+ONGOING, PREPARED, COMMITTED = 1, 2, 4
 ASSIGNED = {"a": [(kafka_uuid(TOPIC), 0)]}
 LOGS = {
     OFFSETS: [
@@ -247,6 +248,25 @@ def test_a_transaction_with_markers_under_way_is_not_steady(brokers: Brokers) ->
         brokers.write(broker, TRANSACTIONS, LOGS[TRANSACTIONS][0])
     brokers.marks[TRANSACTIONS, 0] = 1
     assert not brokers.one("transaction").steady
+
+
+@pytest.mark.parametrize(
+    ("started_ms", "places", "differs"),
+    [
+        (1, (("t", 0),), []),
+        (1, (), ["partitions"]),
+        (1, (("t", 0), ("t", 1)), ["partitions"]),
+        (2, (("t", 0),), ["started_ms"]),
+    ],
+)
+def test_an_open_transaction(brokers: Brokers, started_ms: int, places: tuple[Place, ...], differs: list[str]) -> None:
+    for broker in BROKERS:
+        brokers.write(broker, TRANSACTIONS, record(0, transaction_key("p"), transaction_value(ONGOING)))
+    brokers.marks[TRANSACTIONS, 0] = 1
+    brokers.transaction = TransactionState("p", "Ongoing", 7, 3, 60_000, started_ms, places)
+    state = brokers.one("transaction")
+    assert state.steady
+    assert differing(state.logged, state.answered) == differs
 
 
 def test_what_the_log_had_before_the_run_is_not_counted(brokers: Brokers) -> None:
