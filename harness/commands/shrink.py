@@ -174,15 +174,19 @@ class _Player:
         return failed
 
     def fails(self, scenarios: Sequence[Scenario]) -> list[bool]:
-        """Whether each scenario fails in one of as many tries as the rate of the plan asks for, while there is time."""
+        """Whether each scenario fails in one of as many tries as the rate of the plan asks for, while there is time.
+
+        All tries after the first one are one batch: starting a cluster and Spark takes longer than one more play.
+        """
         failed = [False] * len(scenarios)
-        for _ in range(self.tries):
-            asked = [n for n, before in enumerate(failed) if not before][: self.room()]
+        for tries in (1, self.tries - 1):
+            waiting = [n for n, before in enumerate(failed) if not before]
+            asked = (waiting * tries)[: self.room()]
             if not asked:
                 break
-            self.progress.line(f"trying {len(asked)} smaller scenarios")
+            self.progress.line(f"trying {len(waiting)} smaller scenarios, with {len(asked)} plays")
             for n, again in zip(asked, self.play([scenarios[n] for n in asked]), strict=True):
-                failed[n] = again
+                failed[n] |= again
         return failed
 
     def rate(self, scenario: Scenario, known: Rate) -> Rate:

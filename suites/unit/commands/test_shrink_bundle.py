@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from harness.model.exits import Exit
 from harness.model.limits import Limits
 from harness.model.scenario import toml
 from harness.model.scenario.scenario import Scenario
+from harness.model.scenario.toml_text import text_of
 from harness.model.verdict import Status
 from suites.unit.evidence_examples import lost, verdict
 
@@ -149,9 +151,14 @@ def test_a_rare_finding_is_looked_for_more_often(shrunk: Callable[[Cluster], Shr
         count += has_fault(scenario)
         return has_fault(scenario) and count % 2 == 0
 
-    result = shrunk(Cluster(sometimes))
+    cluster = Cluster(sometimes)
+    result = shrunk(cluster)
     assert result.before.failed == 1
     assert result.happenings == 1
+    harmless = Counter(
+        text for batch in cluster.asked for text in {text_of(one) for one in batch if not has_fault(one)}
+    )
+    assert max(harmless.values()) == 2, "after a first try, the other ones of a scenario are one batch"
 
 
 def test_the_answer_has_three_lines_with_quiet(shrunk: Callable[[Cluster], ShrinkResult]) -> None:
