@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal
@@ -109,6 +109,11 @@ class Split(Fault):
             raise BadInput(
                 f"node: {self.node!r} names {named.count} of {count} nodes, which is no minority; name fewer"
             )
+        if self.into == "bridge" and self.among != CONTROLLERS and not _apart(plan, named.brokers):
+            raise BadInput(
+                f"node: {self.node!r} may be a replica of each partition, and two replicas still reach each other over "
+                "a bridge that is one of them; give a topic replicas = 3, or name a broker that has none"
+            )
 
     @contextmanager
     def active(self, context: StepContext) -> Iterator[Injection]:
@@ -154,6 +159,14 @@ class Split(Fault):
                 links.cut(src, dst, mode, lost[src, dst])
 
         return broken(links, list(lost), tear, what)
+
+
+def _apart(plan: StepValidation, bridge: Collection[int]) -> bool:
+    """Whether a partition has two replicas beside the bridge; not certain of two replicas, unless these are listed."""
+    topics = plan.scenario.topics
+    listed = [set(replicas) for topic in topics for replicas in topic.assignment or () if len(replicas) > 1]
+    beside = bool(bridge) and any(replicas.isdisjoint(bridge) for replicas in listed)
+    return beside or any(topic.replicas > 2 for topic in topics)
 
 
 def _links(brokers: Sequence[int], controllers: Sequence[int]) -> list[Link]:

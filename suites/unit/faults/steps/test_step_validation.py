@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from suites.unit.model.scenario.test_toml import read, refused
@@ -207,6 +209,26 @@ def test_a_stopped_process_is_not_stopped_again(first: str, second: str, refusal
         assert STOPPED in refused(text)
     else:
         read(text)
+
+
+@pytest.mark.parametrize(
+    ("topic", "node", "refusal"),
+    [
+        ("replicas = 2, assignment = [[1, 3]]", "followers(plain/0)", True),
+        ("replicas = 2, assignment = [[1, 3]]", "broker(3)", True),
+        ("replicas = 2", "broker(2)", True),
+        ("replicas = 2, assignment = [[1, 3]]", "broker(2)", False),
+        ("replicas = 3", "leader(plain/0)", False),
+    ],
+)
+def test_a_bridge_separates_two_replicas(topic: str, node: str, refusal: bool) -> None:
+    text = with_steps(f'{{ do = "split", into = "bridge", node = "{node}", among = "brokers", name = "it" }}')
+    only = re.sub(r"plain = \{\}.*idle = \{\}", f"plain = {{ partitions = 1, {topic} }}", text, flags=re.DOTALL)
+    only = only.replace('"plain", "one", "two"', '"plain"').replace('held = { topics = ["held"], when = "steps" }', "")
+    if refusal:
+        assert "two replicas still reach each other" in refused(only)
+    else:
+        read(only)
 
 
 DIVERTED = '{ do = "hold_frames", apis = ["Produce"], name = "held", node = "%s" }'
