@@ -7,6 +7,7 @@ decisions that it wins, and a removed one only those that it had won.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -41,9 +42,18 @@ class Draw:
         weight: Callable[[_T], int] | None = None,
         key: Callable[[_T], str] = repr,
     ) -> list[_T]:
-        """The choices in the order in which they are tried. A weight is a number of lots; with 0 it is left out."""
-        lots = [(self._lowest(name, key(one), weight(one) if weight else 1), key(one), one) for one in choices]
-        drawn = [(lowest, text, one) for lowest, text, one in lots if lowest is not None]
+        """The choices in the order in which they are tried. A weight is a number of lots; with 0 it is left out.
+
+        A choice that is listed twice has two lots.
+        """
+        given: Counter[str] = Counter()  # lots, by the text of a choice
+        drawn: list[tuple[int, str, _T]] = []
+        for one in choices:
+            text, lots = key(one), weight(one) if weight else 1
+            if lots:
+                numbers = (self.number(f"{name}={text}#{lot}") for lot in range(given[text], given[text] + lots))
+                drawn.append((min(numbers), text, one))
+            given[text] += lots
         return [one for _, _, one in sorted(drawn, key=lambda lot: (lot[0], lot[1]))]
 
     def one(
@@ -56,6 +66,3 @@ class Draw:
     ) -> _T:
         """One of the choices; at least one has a weight above 0."""
         return self.order(name, choices, weight=weight, key=key)[0]
-
-    def _lowest(self, name: str, choice: str, lots: int) -> int | None:
-        return min((self.number(f"{name}={choice}#{lot}") for lot in range(lots)), default=None)

@@ -32,6 +32,8 @@ TOPICS_MAX: Final = 3
 # How many acknowledged records a second the whole load aims at: a machine with two processors runs brokers, too.
 RATES_PER_S: Final = (100, 200, 400)
 SEGMENT_BYTES: Final = "1048576"  # the least that brokers accept from 4.0 on
+# Large ones let a follower that was away fetch more at once than a segment has, once segment.bytes is reduced.
+_SEGMENT_BYTES: Final = (SEGMENT_BYTES, SEGMENT_BYTES, "16777216")
 _SEGMENT_MS: Final = ("1000", "5000", "")  # how often they roll although they are not full; "" = never
 _WORDS: Final[dict[Form, str]] = {
     "plain": "plain",
@@ -95,7 +97,9 @@ def _forms(draw: Draw, profile: Profile, shape: ClusterShape) -> list[Form]:
 
 def _topic(draw: Draw, number: int, form: Form, shape: ClusterShape, *, sloppy: bool) -> Topic:
     replicas = draw.one("replicas", [3, 3, 2, 1] if sloppy else [3, 3, 3, 2], key=str)
-    config: Config = {"segment.bytes": SEGMENT_BYTES}
+    # A tier gets closed segments only.
+    sizes = _SEGMENT_BYTES if form in ("plain", "transactional") else (SEGMENT_BYTES,)
+    config: Config = {"segment.bytes": draw.one("segment.bytes", sizes)}
     if rolled := draw.one("segment.ms", _SEGMENT_MS):
         config["segment.ms"] = rolled
     if replicas < 2 or draw.chance("min.insync.replicas", 60 if sloppy else 20):

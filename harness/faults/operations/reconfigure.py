@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe, named, with_recent_acks
@@ -17,8 +17,20 @@ from harness.faults.tier.tier_off import refuse_tier_switch
 from harness.model.contract.contract import ALTER_TOPIC, check_config, promised
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
+from harness.model.scenario.scenario import Scenario
 
 Settings = Mapping[str, str | None]
+
+# What generated scenarios change: none of it changes what Kafka promises.
+_OF_BOTH: Final = ({"compression.type": "zstd"}, {"compression.type": "gzip"})
+_OF_TOPICS: Final = (
+    *_OF_BOTH,
+    {"segment.bytes": "1048576"},
+    {"segment.ms": "1000"},
+    {"flush.messages": "1"},
+    {"index.interval.bytes": "100"},
+)
+_OF_BROKERS: Final = (*_OF_BOTH, {"num.replica.fetchers": "3"}, {"num.io.threads": "6"}, {"log.cleaner.threads": "2"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,10 +38,7 @@ class Reconfigure(Fault):
     """Dynamic settings of brokers are those of KIP-226, incremental changes those of KIP-339."""
 
     do: ClassVar[str] = "reconfigure"
-    # A setting that topics and brokers both have.
-    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {
-        "config": ({"compression.type": "zstd"}, {"compression.type": "gzip"})
-    }
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"config": _OF_BOTH}
     facts: ClassVar[Declares] = (Declared(FactKind.CONFIG_TOGGLED),)
     summary: ClassVar[str] = "Sets `config` of a topic or of brokers and reverts it, in turn, until it is healed."
     proof: ClassVar[str] = (
@@ -38,6 +47,10 @@ class Reconfigure(Fault):
     topic: TopicRef = ""
     node: BrokersExpr = ""
     config: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def drawn_in(cls, scenario: Scenario, chosen: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:  # noqa: ARG003
+        return {"config": _OF_TOPICS if chosen.get("topic") else _OF_BROKERS}
 
     def victims(self) -> str:
         """No node is broken."""

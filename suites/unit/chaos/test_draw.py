@@ -33,6 +33,11 @@ def test_weights_are_lots() -> None:
     assert 1400 < drawn["often"] < 1600
 
 
+def test_a_choice_that_is_listed_twice_has_two_lots() -> None:
+    drawn = Counter(Draw(str(n)).one("replicas", [3, 3, 3, 2]) for n in range(2000))
+    assert 1400 < drawn[3] < 1600
+
+
 def test_a_place_within_another_has_decisions_of_its_own() -> None:
     draw = Draw("7")
     assert draw.within("a").number("b") != draw.within("b").number("a")
