@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from harness.faults.steps.registry import build_step, check_steps, is_disturbance, marked
 from harness.model.errors import BadInput
@@ -20,7 +20,7 @@ from harness.model.scenario.toml_text import text_of
 _Client = TypeVar("_Client", Producer, Reader)
 # Whether each of several scenarios still fails; one for which there was no time does not.
 Fails = Callable[[Sequence[Scenario]], Sequence[bool]]
-_REFERENCES = ("step", "fault")
+REFERENCES: Final = ("step", "fault")  # markers of arguments that name another step
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +122,13 @@ def without(scenario: Scenario, parts: Collection[Part]) -> Scenario | None:
         admin=tuple(admin for admin in scenario.admin if admin.name not in clients),
         negative_control=None,
     )
+    return checked(smaller)
+
+
+def checked(scenario: Scenario) -> Scenario | None:
+    """The scenario as its file would be read; None if that would be refused."""
     try:
-        return toml.from_plain(toml.to_plain(smaller), scenario.name, check_steps)
+        return toml.from_plain(toml.to_plain(scenario), scenario.name, check_steps)
     except BadInput:
         return None
 
@@ -141,7 +146,7 @@ def with_references(name: str, scenario: Scenario) -> frozenset[str]:
     """The names of a step and of those that refer to it."""
     names = {name}
     for step in scenario.steps:
-        values = [value for _, marker, value in marked(build_step(step)) if marker in _REFERENCES]
+        values = [value for _, marker, value in marked(build_step(step)) if marker in REFERENCES]
         if names & {value for value in values if isinstance(value, str)}:
             names.add(step.name)
     return frozenset(names)

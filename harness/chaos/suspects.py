@@ -1,16 +1,19 @@
 """The first guesses of a search: one fault or operation alone, on the topics of the findings.
 
-Most defects need a single fault. So a guess costs one play where the halving of a whole plan takes several.
+Most defects need a single fault. So a guess costs one play where the halving of a whole plan takes several. A defect
+that shows rarely gets more chances in one play: the steps of a guess several times.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
-from harness.chaos.shrink import Part, of_topic, with_references, without
-from harness.faults.steps.registry import build_step, is_disturbance
-from harness.model.scenario.scenario import Scenario
+from harness.chaos.shrink import REFERENCES, Part, checked, of_topic, with_references, without
+from harness.faults.steps.registry import Heal, build_step, is_disturbance, marked
+from harness.faults.steps.step import Fault
+from harness.model.scenario.scenario import Scenario, Step
 
 
 def guesses(scenario: Scenario, topics: Collection[str], steps: Sequence[str]) -> list[Scenario]:
@@ -27,6 +30,35 @@ def guesses(scenario: Scenario, topics: Collection[str], steps: Sequence[str]) -
         if smaller is not None and smaller not in found and smaller != scenario:
             found.append(smaller)
     return found
+
+
+def repeated(scenario: Scenario, times: int) -> Scenario | None:
+    """The scenario with its steps so many times, on a healed cluster each time; None if that is no legal scenario."""
+    healed = {step.args.get("fault") for step in scenario.steps if step.do == Heal.do}
+    left = [step.name for step in scenario.steps if _lasts(step) and step.name not in healed]
+    heals = [Step(do=Heal.do, name=f"heal_{name}", args={"fault": name}) for name in reversed(left)]
+    waits = [
+        Step(do="wait_healthy", name="healthy_again"),
+        Step(do="wait_acks", name="acks_again", args={"records": 50}),
+    ]
+    once = [*scenario.steps, *heals, *waits]
+    more = [_numbered(step, {one.name for one in once}, number) for number in range(2, times + 1) for step in once]
+    return checked(replace(scenario, steps=(*once, *more)))
+
+
+def _lasts(step: Step) -> bool:
+    """Whether it is a fault that something else has to heal."""
+    kind = build_step(step)
+    return isinstance(kind, Fault) and kind.for_s == 0
+
+
+def _numbered(step: Step, names: Collection[str], number: int) -> Step:
+    """A copy of a step under another name, which refers to the copies with this number."""
+    words = {name: f"{name}_{number}" for name in names}
+    same = {f"same({name})": f"same({copy})" for name, copy in words.items()}
+    refers = {name for name, marker, _ in marked(build_step(step)) if marker in REFERENCES}
+    args = {key: (words if key in refers else same).get(str(value), value) for key, value in step.args.items()}
+    return replace(step, name=words[step.name], args=args)
 
 
 def _suspects(scenario: Scenario, steps: Sequence[str]) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Final
 
 from harness.chaos.played import kinds_of, scenario_of
 from harness.chaos.shrink import Shrunk, happenings_of, removed_from, shrink
-from harness.chaos.suspects import guesses
+from harness.chaos.suspects import guesses, repeated
 from harness.commands.options import GateOptions
 from harness.commands.plays import Played, play
 from harness.evidence.verdicts import read_verdict
@@ -34,6 +34,8 @@ ISSUE: Final = "issue.md"
 REPLAYS: Final = 2
 REPLAYS_MAX: Final = 4
 GUESSES_MAX: Final = 5
+# Where the plan does not always fail again, the steps of a scenario are played so many times.
+REPEATED: Final = 4
 # The expected times of a play and of a judgement, before the first ones ended.
 PLAY_S: Final = 45.0
 JUDGING_S: Final = 90.0
@@ -215,17 +217,38 @@ def shrink_bundle(evidence: Path, options: GateOptions, out: Path, budget_s: flo
     hits = [one for one, again in zip(suspected, first[REPLAYS:], strict=True) if again]
     if not before.failed:
         before = player.rate(scenario, before)
+    rate = before
+    if before.failed < before.played and not hits:
+        hits, rate = _raised(player, [*suspected, scenario], before)
     if not before.failed and not hits:
         nothing = Rate(0, 0)
         return ShrinkResult(
             before=before, after=nothing, removed=(), happenings=0, smallest=None, issue=None, tried=len(suspected)
         )
-    player.tries = before.tries
+    player.tries = rate.tries
     begin = min(hits, key=lambda one: len(one.steps)) if hits else scenario
     shrunk = shrink(begin, player.fails, player.left)
     player.keeps = False
     after = player.rate(shrunk.scenario, Rate(0, 0))
     return _written(scenario, shrunk, len(suspected), player, before, after)
+
+
+def _raised(player: _Player, scenarios: Sequence[Scenario], rate: Rate) -> tuple[list[Scenario], Rate]:
+    """Looks for a higher rate than that of the plan: its steps, or those of a guess, several times in one scenario.
+
+    Returns the scenario that failed, and how often; none of them if no play failed.
+    """
+    louder = [one for scenario in scenarios if (one := repeated(scenario, REPEATED)) is not None]
+    # One play of these takes as long as so many plays of the plan.
+    louder = louder[: player.room() // REPEATED]
+    if not louder:
+        return [], rate
+    player.progress.line(f"playing the steps of {len(louder)} scenarios {REPEATED} times each")
+    failed = [one for one, again in zip(louder, player.play(louder), strict=True) if again]
+    if not failed:
+        return [], rate
+    quietest = min(failed, key=lambda one: len(one.steps))
+    return [quietest], player.rate(quietest, Rate(1, 1))
 
 
 def _places(evidence: Path, wanted: frozenset[str]) -> tuple[frozenset[str], list[str]]:

@@ -9,7 +9,7 @@ import pytest
 from harness.chaos import profile
 from harness.chaos.plan import plan_of
 from harness.chaos.shrink import happenings_of, parts_of, removed_from, shrink, without
-from harness.chaos.suspects import guesses
+from harness.chaos.suspects import guesses, repeated
 from harness.faults.steps.registry import check_steps
 from harness.model.scenario import toml
 from harness.model.scenario.scenario import Scenario
@@ -131,6 +131,32 @@ def test_every_guess_is_legal_and_smaller(episode: int) -> None:
         assert toml.parse(text_of(guess), guess.name, check_steps) == guess
         assert len(removed_from(scenario, guess)) > 0
         assert happenings_of(guess) <= 2
+
+
+def test_a_repeated_scenario_refers_to_its_own_copies_and_heals_each(scenario: Scenario) -> None:
+    (guess, *_) = guesses(scenario, {"plain"}, ["killed", "heal_2"])
+    twice = repeated(guess, 2)
+    assert twice is not None
+    whole = ["killed", "wait_leader_changed", "heal_2", "healthy_again", "acks_again"]
+    assert [step.name for step in twice.steps] == [*whole, *(f"{name}_2" for name in whole)]
+    by_name = {step.name: step for step in twice.steps}
+    assert by_name["wait_leader_changed_2"].args["since"] == by_name["heal_2_2"].args["fault"] == "killed_2"
+
+
+def test_a_fault_that_nothing_heals_is_healed_before_it_is_repeated(scenario: Scenario) -> None:
+    alone = without(scenario, [part for part in parts_of(scenario) if part.steps and "killed" not in part.steps])
+    assert alone is not None
+    assert [step.do for step in alone.steps] == ["kill"]
+    twice = repeated(alone, 2)
+    assert twice is not None
+    assert [step.do for step in twice.steps] == 2 * ["kill", "heal", "wait_healthy", "wait_acks"]
+
+
+@pytest.mark.parametrize("episode", range(1, 16))
+def test_a_repeated_plan_is_legal_or_none(episode: int) -> None:
+    scenario = plan_of(3, profile.load("default"), episode).scenario
+    again = repeated(scenario, 3)
+    assert again is None or happenings_of(again) == 3 * happenings_of(scenario)
 
 
 @pytest.mark.parametrize("episode", range(1, 16))

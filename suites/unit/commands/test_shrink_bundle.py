@@ -161,6 +161,19 @@ def test_a_rare_finding_is_looked_for_more_often(shrunk: Callable[[Cluster], Shr
     assert max(harmless.values()) == 2, "after a first try, the other ones of a scenario are one batch"
 
 
+def test_a_finding_that_the_plan_no_longer_shows_is_looked_for_in_its_steps_several_times(
+    shrunk: Callable[[Cluster], ShrinkResult],
+) -> None:
+    """Only the third fault of a kind in one run has the finding: nothing that is played once shows it."""
+    cluster = Cluster(lambda one: sum(step.do == FAULT.do for step in one.steps) > 2)
+    result = shrunk(cluster)
+    assert result.before.failed == 0
+    assert (result.happenings, result.exit) == (3, Exit.PASS)
+    assert result.after.failed == result.after.played > 0
+    *guessed, whole = [len(one.steps) for one in cluster.asked[2]]
+    assert whole > max(guessed), "guesses come before the whole plan"
+
+
 def test_the_answer_has_three_lines_with_quiet(shrunk: Callable[[Cluster], ShrinkResult]) -> None:
     result = shrunk(Cluster(has_fault))
     assert [result.quiet_lines[0], len(result.quiet_lines)] == ["PASS", 3]
