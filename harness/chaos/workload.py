@@ -34,6 +34,7 @@ RATES_PER_S: Final = (100, 200, 400)
 SEGMENT_BYTES: Final = "1048576"  # the least that brokers accept from 4.0 on
 # Large ones let a follower that was away fetch more at once than a segment has, once segment.bytes is reduced.
 _SEGMENT_BYTES: Final = (SEGMENT_BYTES, SEGMENT_BYTES, "16777216")
+_RETENTION_BYTES: Final = ("", "", "20971520", "41943040")  # of a topic in the tier, which fills many segments
 _SEGMENT_MS: Final = ("1000", "5000", "")  # how often they roll although they are not full; "" = never
 _WORDS: Final[dict[Form, str]] = {
     "plain": "plain",
@@ -110,6 +111,8 @@ def _topic(draw: Draw, number: int, form: Form, shape: ClusterShape, *, sloppy: 
         config |= {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "0.01", "segment.ms": "2000"}
     if form == "tiered":
         config |= {"remote.storage.enable": "true", "local.retention.bytes": "1"}
+        if retained := draw.one("retention.bytes", _RETENTION_BYTES):
+            config["retention.bytes"] = retained
     if form == "plain" and draw.chance("append time", 15):
         config["message.timestamp.type"] = "LogAppendTime"
     partitions, replicas = 1 + draw.number("partitions") % 3, min(replicas, shape.brokers)

@@ -48,23 +48,27 @@ class Judged:
         )
 
 
-def judge(build: Path, out: Path, only: tuple[str, ...], seed: int) -> Judged:
-    """Runs the gate on a build. HarnessFailure if it ends without a verdict."""
-    command = [str(Path(sysconfig.get_path("scripts"), "durability")), "gate", "--kafka", str(build)]
-    command += ["--backend", "processes"]
-    command += ["--seed", str(seed), "--records", str(RECORDS), "--out", str(out)]
-    command += ["--only", ",".join(only)] if only else []
+def durability(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs a command of the product that has a verdict. HarnessFailure, with the end of its output, if it has none."""
     done = subprocess.run(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        [str(Path(sysconfig.get_path("scripts"), "durability")), *arguments],
+        capture_output=True,
         text=True,
         timeout=TIMEOUT_S,
         check=False,
         env=os.environ | {"CI": "1"},
     )
     if done.returncode not in (Exit.PASS, Exit.FAIL, Exit.INCONCLUSIVE):
-        raise HarnessFailure(f"the gate on {build.name} ended with {done.returncode}:\n{done.stdout[-4000:]}")
+        said = f"{done.stdout[-2000:]}{done.stderr[-2000:]}"
+        raise HarnessFailure(f"durability {' '.join(arguments)} ended with {done.returncode}:\n{said}")
+    return done
+
+
+def judge(build: Path, out: Path, only: tuple[str, ...], seed: int) -> Judged:
+    """Runs the gate on a build. HarnessFailure if it ends without a verdict."""
+    options = ["--kafka", str(build), "--backend", "processes", "--seed", str(seed), "--records", str(RECORDS)]
+    options += ["--only", ",".join(only)] if only else []
+    done = durability("gate", *options, "--out", str(out))
     condemned: dict[str, frozenset[str]] = {}
     doubted: dict[str, tuple[str, ...]] = {}
     announced: dict[str, str] = {}

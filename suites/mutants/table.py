@@ -23,6 +23,7 @@ class Variant:
     expect: tuple[Kind, ...]  # the gate must find at least one of these kinds; empty = it must PASS
     judge: tuple[str, ...]  # scenarios that are enough when time is short; empty = all
     escapes: str  # the known reason why the gate does not find it; empty = it must find it
+    night_episodes: int  # a generated night finds it in so many episodes; 0 = no night was played on it
     edits: tuple[dict[str, Any], ...]  # as `Patch.java` reads them
 
 
@@ -50,7 +51,7 @@ def _rows(file: Path, key: str) -> list[dict[str, Any]]:
 
 
 def _variant(row: dict[str, Any], story: str) -> Variant:
-    unknown = row.keys() - {"name", "area", story, "expect", "judge", "escapes", "edit"}
+    unknown = row.keys() - {"name", "area", story, "expect", "judge", "escapes", "night_episodes", "edit"}
     if unknown:
         raise ValueError(f"{row['name']}: unknown keys {sorted(unknown)}")
     for edit in row["edit"]:
@@ -63,5 +64,6 @@ def _variant(row: dict[str, Any], story: str) -> Variant:
         expect=tuple(Kind(kind) for kind in row.get("expect", ())),
         judge=tuple(row.get("judge", ())),
         escapes=row.get("escapes", ""),
+        night_episodes=row.get("night_episodes", 0),
         edits=tuple(row["edit"]),
     )
