@@ -38,6 +38,7 @@ METADATA_S: Final = 1.0
 PURGE_S: Final = 2.0
 PARTITION_UA: Final = -1
 QUEUE_FULL: Final = "_QUEUE_FULL"
+_FATAL: Final = "_FATAL"  # the name of a fatal error whose own one is not known
 
 Report = Callable[[KafkaError | None, Message], None]
 
@@ -240,6 +241,9 @@ class RecordingProducer:
             if (error := client_error(failure)) is not None:
                 self._note_fatal(error)
             self.record()  # a report may contain a fatal error, too
+            if isinstance(failure, SystemError) and failure.__cause__ is None:
+                # The call has set a fatal error, and a callback that it ran afterwards has cleared it.
+                self.fatal = self.fatal or _FATAL
             if self.fatal is None:
                 raise
             return None
@@ -405,7 +409,7 @@ class RecordingProducer:
         self._note_fatal(error)
 
     def _note_fatal(self, error: KafkaError) -> None:
-        if error.fatal() or error.name() == "_FATAL":
+        if error.fatal() or error.name() == _FATAL:
             self.fatal = self.fatal or error.name()
 
     def _statistics_of(self, incarnation: int) -> Callable[[str], None]:

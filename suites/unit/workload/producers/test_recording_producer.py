@@ -258,6 +258,22 @@ def test_a_fatal_error_behind_a_system_error_is_stored_and_any_other_is_raised(b
         producer.poll(0)
 
 
+class Clearing(Raising):
+    """A delivery callback that runs after the binding has set a fatal error clears it."""
+
+    def poll(self, _: float) -> int:
+        raise SystemError("<built-in method flush> returned NULL without setting an exception")
+
+    flush = poll
+
+
+def test_a_fatal_error_that_the_binding_lost_is_one(bundle: BundleWriter) -> None:
+    producer = Offline(bundle).producer
+    producer.client = cast(Any, Clearing(KafkaError(KafkaError._FENCED, "fenced", fatal=True)))
+    assert not producer.flush(0)
+    assert producer.fatal == "_FATAL"
+
+
 def test_a_fatal_error_is_stored_and_any_other_is_raised(bundle: BundleWriter) -> None:
     producer = Offline(bundle).producer
     producer.client = cast(
