@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, Producer, TopicPartition
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
@@ -32,6 +32,7 @@ from harness.workload.settings import consumer_settings
 from harness.workload.timed_calls import CallHung, TimedCalls
 
 _POLL_S: Final = 0.1
+_COMMITTED_S: Final = 10.0
 _TICK_S: Final = 0.05
 
 
@@ -288,7 +289,23 @@ class ProcessorLoop(TransactionLoop):
             self._run_zombie(self._zombie, dead)
         self._zombie = None
         self._consumer = Consumer(self._settings())
-        self._consumer.subscribe(list(self.plan.reads))
+        self._consumer.subscribe(list(self.plan.reads), on_assign=self._begin)
+
+    def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Begins at the log's start where the group has committed nothing, as in partitions that were added later.
+
+        Where it committed before, the client reports an error if that offset is gone.
+        """
+        added = [one for one in partitions if (one.topic, one.partition) not in self._done]
+        fresh: set[Place] = set()
+        if added and self._done:
+            with suppress(KafkaException):  # the client asks again, and reports the error
+                known = consumer.committed(added, _COMMITTED_S)
+                fresh = {(one.topic, one.partition) for one in known if one.offset < 0 and one.error is None}
+        for one in partitions:
+            if (one.topic, one.partition) in fresh:
+                one.offset = OFFSET_BEGINNING
+        consumer.incremental_assign(partitions)
 
     def _run_zombie(self, zombie: _Zombie, death: ProcessorDeath) -> None:
         """The old client writes its batch once more and commits. Sets `death.fenced` to the error that it gets."""

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_INVALID, TopicPartition
 from msgspec import convert, to_builtins
 
 from harness import scenarios
@@ -176,3 +177,31 @@ def test_a_processor_that_an_error_ends_has_closed_its_consumer() -> None:
     with pytest.raises(RuntimeError, match="unusable"):
         loop._run()
     assert closed == ["closed"]
+
+
+class Assigned:
+    """A consumer that got its partitions. committed: the offsets of the group, by place."""
+
+    def __init__(self, committed: dict[tuple[str, int], int]) -> None:
+        self.answers = committed
+        self.begins: dict[tuple[str, int], int] = {}
+
+    def committed(self, partitions: list[TopicPartition], timeout_s: float) -> list[TopicPartition]:
+        assert timeout_s > 0
+        return [TopicPartition(p.topic, p.partition, self.answers.get((p.topic, p.partition), -1)) for p in partitions]
+
+    def incremental_assign(self, partitions: list[TopicPartition]) -> None:
+        self.begins = {(p.topic, p.partition): p.offset for p in partitions}
+
+
+def test_a_partition_that_was_added_is_read_from_its_start_and_a_lost_commit_is_none() -> None:
+    loop = object.__new__(ProcessorLoop)
+    loop._done = {("a", 0): 7, ("a", 1): 5}
+    consumer = Assigned({("a", 0): 7, ("a", 2): 3})
+    loop._begin(cast(Any, consumer), [TopicPartition("a", number) for number in range(4)])
+    assert consumer.begins == {
+        ("a", 0): OFFSET_INVALID,  # the client begins at the committed offset,
+        ("a", 1): OFFSET_INVALID,  # or reports that there is none
+        ("a", 2): OFFSET_INVALID,
+        ("a", 3): OFFSET_BEGINNING,
+    }
