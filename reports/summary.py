@@ -34,6 +34,8 @@ MISSING_SHOWN: Final = 5
 STALLS_SHOWN: Final = 3
 EPISODES_LEAST: Final = 5  # with fewer, the bound on the chance of loss is above 50 % even without a loss
 FLAKY: Final = "FLAKY"  # the word for a scenario with different verdicts on one release; it softens no verdict
+# A run that never began has no evidence that could tell one from the other.
+_NO_VERDICT: Final = "No verdict, because the harness failed or a cluster did not start"
 _SECONDS_MAX: Final = 253_402_300_799  # the end of the year 9999
 _WITH_TOPIC: Final = "the deletion of their topic"
 # What deleted records, by its word in `deleted_by`; everything else there is a setting.
@@ -173,7 +175,7 @@ def _meaning(summary: GateSummary, verdicts: Mapping[str, Verdict]) -> str:
     if summary.outcome is Status.FAIL:
         return f"The release broke a promise in: {names(Status.FAIL)}. Do not ship it before the cause is known."
     if broken := names(None):
-        return f"The harness itself failed in: {broken}. These scenarios prove nothing."
+        return f"{_NO_VERDICT}: {broken}. These scenarios prove nothing."
     if known:
         found = f"Every finding that breaks a promise is a known one, in: {', '.join(known)}"
         if summary.outcome is Status.PASS:
@@ -194,7 +196,7 @@ def _meaning_of_night(summary: GateSummary) -> str:
     if failed:
         return f"The release broke a promise in: {', '.join(failed)}. Do not ship it before the cause is known."
     if broken := summary.without_verdict:
-        return f"The harness itself failed in: {', '.join(broken)}. A finding may be in what was not judged."
+        return f"{_NO_VERDICT}: {', '.join(broken)}. A finding may be in what was not judged."
     if summary.not_failed:
         return f"A loss that the harness planted was not found in: {', '.join(summary.not_failed)}."
     if summary.outcome is Status.PASS:
