@@ -47,6 +47,7 @@ _HOLD_SHARE: Final = 0.1
 _FIRST_HELD: Final = 1  # the second transaction is held, so that a short run has one, too
 _OFFSETS_SHARE: Final = 0.5
 _INIT_S: Final = 60.0
+_STALLED_S: Final = 20.0  # a client that asks in vain for so long is replaced: another one may have an answer
 _MARGIN_S: Final = 5.0
 
 
@@ -228,7 +229,8 @@ class TransactionLoop(ProducerLoop):
         """Calls init_transactions, which also ends a transaction that an earlier incarnation left open (KIP-98)."""
         if self.spec.offsets_of is not None and self._group is None:
             self._group = self._group_metadata(self.spec.offsets_of)
-        give_up_at_s, self._initialised_ns = time.monotonic() + _INIT_S, None
+        began_s, self._initialised_ns = time.monotonic(), None
+        give_up_at_s, renew_at_s = began_s + _INIT_S, began_s + _STALLED_S
         while True:
             init = self.producer.client.init_transactions
             try:
@@ -241,8 +243,10 @@ class TransactionLoop(ProducerLoop):
             except KafkaException as failure:
                 if time.monotonic() > give_up_at_s:
                     raise
-                if not failure.args[0].retriable():
+                # librdkafka was seen to repeat COORDINATOR_LOAD_IN_PROGRESS for a minute after one such answer.
+                if not failure.args[0].retriable() or time.monotonic() > renew_at_s:
                     self.producer.open()
+                    renew_at_s = time.monotonic() + _STALLED_S
                 time.sleep(_TICK_S)  # between two attempts of a call that failed immediately
 
     def _renew(self) -> None:

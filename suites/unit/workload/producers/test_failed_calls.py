@@ -14,6 +14,7 @@ from harness.model.scenario.scenario import Producer, Transactions
 from harness.model.schemas import TABLES
 from harness.workload.java.java_process import JavaError
 from harness.workload.meters import Meters
+from harness.workload.producers import transactions
 from harness.workload.producers.failed_calls import FailedCalls
 from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Target
 from harness.workload.producers.streams import Numbers
@@ -37,6 +38,24 @@ class Rows:
 
     def close(self) -> None:
         pass
+
+
+def loop_of(bundle: BundleWriter, declared: Transactions) -> TransactionLoop:
+    """The transactions of a producer whose cluster does not exist."""
+    context = ProducerContext(
+        bootstrap="127.0.0.1:1",
+        targets={"t": Target(topic="t", topic_id="id", partitions=1)},
+        numbers=Numbers(),
+        meters=Meters(),
+        ledger=bundle.table("ledger", "p"),
+        reservations=bundle.table("reservations", "p"),
+        run=1,
+        seed=1,
+    )
+    spec = Producer(name="p", topics=("t",), transactions=declared)
+    names = ("transactions", "offset_commits", "failed_calls")
+    tables = TxnTables(**{name: bundle.table(name, "p") for name in names})
+    return TransactionLoop(RecordingProducer(spec, context), 1.0, tables, {})
 
 
 def _of_a_fatal_error() -> SystemError:
@@ -104,21 +123,40 @@ def test_a_load_waits_for_calls_that_it_makes_again_and_again(
     tmp_path: Path, declared: dict[str, Any], waits_for: set[str]
 ) -> None:
     bundle = BundleWriter(tmp_path)
-    context = ProducerContext(
-        bootstrap="127.0.0.1:1",
-        targets={"t": Target(topic="t", topic_id="id", partitions=1)},
-        numbers=Numbers(),
-        meters=Meters(),
-        ledger=bundle.table("ledger", "p"),
-        reservations=bundle.table("reservations", "p"),
-        run=1,
-        seed=1,
-    )
-    spec = Producer(name="p", topics=("t",), transactions=Transactions(**declared))
-    names = ("transactions", "offset_commits", "failed_calls")
-    tables = TxnTables(**{name: bundle.table(name, "p") for name in names})
-    loop = TransactionLoop(RecordingProducer(spec, context), 1.0, tables, {})
+    loop = loop_of(bundle, Transactions(**declared))
     assert loop.producer.transaction_timeout_ms == 30_000
     loop.failed_calls.last |= {"commit": "UNKNOWN", "abort": "UNKNOWN", "offsets": "UNKNOWN"}
     assert loop.waits_for == waits_for
+    bundle.close()
+
+
+class Client:
+    """A client that the coordinator refuses with a retriable error, or not."""
+
+    def __init__(self, refused: bool) -> None:
+        self.refused = refused
+
+    def init_transactions(self, timeout_s: float) -> None:
+        assert timeout_s > 0
+        if self.refused:
+            raise KafkaException(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, "loading", retriable=True))
+
+
+@pytest.mark.parametrize(("stalled_s", "replaced"), [(0.0, True), (60.0, False)])
+def test_a_client_that_asks_in_vain_for_long_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stalled_s: float, replaced: bool
+) -> None:
+    bundle = BundleWriter(tmp_path)
+    loop = loop_of(bundle, Transactions())
+    first = Client(refused=True)
+    monkeypatch.setattr(transactions, "_STALLED_S", stalled_s)
+    monkeypatch.setattr(transactions, "_INIT_S", 0.2)
+    monkeypatch.setattr(loop.producer, "client", first)
+    monkeypatch.setattr(loop.producer, "open", lambda: setattr(loop.producer, "client", Client(refused=False)))
+    if replaced:
+        loop._initialise()
+    else:
+        with pytest.raises(KafkaException):
+            loop._initialise()
+    assert (loop.producer.client is not first) == replaced
     bundle.close()
