@@ -96,7 +96,7 @@ def check_step(kind: Kind, plan: StepValidation, active: Collection[str]) -> Non
         typing.cast(Fault, plan.earlier[kind.fault]).validate_heal(plan)
     if isinstance(kind, Fault) and kind.keeps_stopped():
         _check_stopped(kind, plan, active)
-    if isinstance(kind, Fault) and kind.diverts:
+    if isinstance(kind, Fault) and (kind.diverts or kind.keeps_stopped()):
         _check_diverted(kind, plan, active)
 
 
@@ -155,17 +155,21 @@ def _check_stopped(fault: Fault, plan: StepValidation, active: Collection[str]) 
 
 
 def _check_diverted(fault: Fault, plan: StepValidation, active: Collection[str]) -> None:
-    """BadInput for a fault that needs the connections of clients to a broker, where another one may have them."""
-    mine = plan.reach(fault.victims()).brokers
+    """BadInput where a broker may have two faults of which one needs the connections of its clients: the other one
+    needs them, too, or it stops the broker, and what is held on its way to that is lost."""
+    mine = plan.reach(fault.victims())
     for name in active:
         other = plan.earlier[name]
-        if not isinstance(other, Fault) or not other.diverts:
+        if not isinstance(other, Fault) or not (fault.diverts or other.diverts):
             continue
-        theirs = plan.reach(other.victims()).brokers
-        if not (mine and theirs) or mine & theirs:
+        if not all(one.diverts or one.keeps_stopped() for one in (fault, other)):
+            continue
+        theirs = plan.reach(other.victims())
+        listed = bool(mine.brokers and theirs.brokers)
+        if mine.role == theirs.role and not (listed and mine.brokers.isdisjoint(theirs.brokers)):
             raise BadInput(
-                f"step {name!r} still diverts the clients of {other.victims()!r}, which may be the same broker; heal "
-                "that first, or list other brokers"
+                f"step {name!r} is still active on {other.victims()!r}, which may be the same broker: requests are "
+                "held by one step, on their way to a broker that runs; heal that first, or list other brokers"
             )
 
 

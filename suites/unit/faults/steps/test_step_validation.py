@@ -248,9 +248,28 @@ DIVERTED = '{ do = "hold_frames", apis = ["Produce"], name = "held", node = "%s"
 def test_the_clients_of_a_broker_are_not_diverted_twice(first: str, second: str, refusal: bool) -> None:
     text = with_steps(first, f'{{ do = "hold_frames", apis = ["Produce"], node = "{second}", name = "it" }}')
     if refusal:
-        assert "step 'held' still diverts the clients of " in refused(text)
+        assert "step 'held' is still active on " in refused(text)
     else:
         read(text)
+
+
+@pytest.mark.parametrize(
+    ("stop", "held", "refusal"),
+    [
+        ("broker(2)", "broker(2)", True),
+        ("broker(2)", "leader(plain/0)", True),
+        ("leader(plain/0)", "broker(2)", True),
+        ("broker(2)", "broker(3)", False),
+        ("controller", "leader(plain/0)", False),
+    ],
+)
+def test_requests_are_held_on_their_way_to_brokers_that_run(stop: str, held: str, refusal: bool) -> None:
+    kill, hold = f'{{ do = "kill", node = "{stop}", name = "down" }}', DIVERTED % held
+    for text in (with_steps(kill, hold, shape=THREE), with_steps(hold, kill, shape=THREE)):
+        if refusal:
+            assert "which may be the same broker" in refused(text)
+        else:
+            read(text)
 
 
 @pytest.mark.parametrize(
