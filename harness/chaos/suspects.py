@@ -10,6 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from harness.chaos.plan import ACKS_AFTER
 from harness.chaos.shrink import REFERENCES, Part, checked, of_topic, with_references, without
 from harness.faults.steps.registry import Heal, build_step, is_disturbance, marked
 from harness.faults.steps.step import Fault
@@ -37,11 +38,8 @@ def repeated(scenario: Scenario, times: int) -> Scenario | None:
     healed = {step.args.get("fault") for step in scenario.steps if step.do == Heal.do}
     left = [step.name for step in scenario.steps if _lasts(step) and step.name not in healed]
     heals = [Step(do=Heal.do, name=f"heal_{name}", args={"fault": name}) for name in reversed(left)]
-    waits = [
-        Step(do="wait_healthy", name="healthy_again"),
-        Step(do="wait_acks", name="acks_again", args={"records": 50}),
-    ]
-    once = [*scenario.steps, *heals, *waits]
+    acks = Step(do="wait_acks", name="acks_again", args={"records": ACKS_AFTER})
+    once = [*scenario.steps, *heals, Step(do="wait_healthy", name="healthy_again"), acks]
     more = [_numbered(step, {one.name for one in once}, number) for number in range(2, times + 1) for step in once]
     return checked(replace(scenario, steps=(*once, *more)))
 

@@ -218,8 +218,8 @@ def shrink_bundle(evidence: Path, options: GateOptions, out: Path, budget_s: flo
     if not before.failed:
         before = player.rate(scenario, before)
     rate = before
-    if before.failed < before.played and not hits:
-        hits, rate = _raised(player, [*suspected, scenario], before)
+    if before.failed < before.played and not hits and (louder := _louder(player, [*suspected, scenario])):
+        hits, rate = [louder[0]], louder[1]
     if not before.failed and not hits:
         nothing = Rate(0, 0)
         return ShrinkResult(
@@ -233,22 +233,19 @@ def shrink_bundle(evidence: Path, options: GateOptions, out: Path, budget_s: flo
     return _written(scenario, shrunk, len(suspected), player, before, after)
 
 
-def _raised(player: _Player, scenarios: Sequence[Scenario], rate: Rate) -> tuple[list[Scenario], Rate]:
-    """Looks for a higher rate than that of the plan: its steps, or those of a guess, several times in one scenario.
-
-    Returns the scenario that failed, and how often; none of them if no play failed.
-    """
-    louder = [one for scenario in scenarios if (one := repeated(scenario, REPEATED)) is not None]
+def _louder(player: _Player, scenarios: Sequence[Scenario]) -> tuple[Scenario, Rate] | None:
+    """A scenario with the steps of one of these several times, which failed, and how often; None if none of them did."""
+    several = [one for scenario in scenarios if (one := repeated(scenario, REPEATED)) is not None]
     # One play of these takes as long as so many plays of the plan.
-    louder = louder[: player.room() // REPEATED]
-    if not louder:
-        return [], rate
-    player.progress.line(f"playing the steps of {len(louder)} scenarios {REPEATED} times each")
-    failed = [one for one, again in zip(louder, player.play(louder), strict=True) if again]
+    several = several[: player.room() // REPEATED]
+    if not several:
+        return None
+    player.progress.line(f"playing the steps of {len(several)} scenarios {REPEATED} times each")
+    failed = [one for one, again in zip(several, player.play(several), strict=True) if again]
     if not failed:
-        return [], rate
-    quietest = min(failed, key=lambda one: len(one.steps))
-    return [quietest], player.rate(quietest, Rate(1, 1))
+        return None
+    smallest = min(failed, key=lambda one: len(one.steps))
+    return smallest, player.rate(smallest, Rate(1, 1))
 
 
 def _places(evidence: Path, wanted: frozenset[str]) -> tuple[frozenset[str], list[str]]:
