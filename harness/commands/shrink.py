@@ -234,7 +234,7 @@ def shrink_bundle(evidence: Path, options: GateOptions, out: Path, budget_s: flo
 
 
 def _louder(player: _Player, scenarios: Sequence[Scenario]) -> tuple[Scenario, Rate] | None:
-    """A scenario with the steps of one of these several times, which failed, and how often; None if none of them did."""
+    """A scenario that has the steps of one of these several times and failed, and how often; None if none failed."""
     several = [one for scenario in scenarios if (one := repeated(scenario, REPEATED)) is not None]
     # One play of these takes as long as so many plays of the plan.
     several = several[: player.room() // REPEATED]
