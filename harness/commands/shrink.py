@@ -20,6 +20,7 @@ from harness.chaos.shrink import Shrunk, happenings_of, removed_from, shrink
 from harness.chaos.suspects import guesses, repeated
 from harness.commands.options import GateOptions
 from harness.commands.plays import Played, play
+from harness.evidence.figures import run_of
 from harness.evidence.verdicts import read_verdict
 from harness.model.bound import loss_bound
 from harness.model.errors import BadInput
@@ -36,7 +37,8 @@ REPLAYS_MAX: Final = 4
 GUESSES_MAX: Final = 5
 # Where the plan does not always fail again, the steps of a scenario are played so many times.
 REPEATED: Final = 4
-# The expected times of a play and of a judgement, before the first ones ended.
+# The expected times of a play and of a judgement, before the first ones ended. A play takes as long as the run that is
+# shrunk, and on a release with a bug that may be minutes.
 PLAY_S: Final = 45.0
 JUDGING_S: Final = 90.0
 # A smaller scenario counts as one without the finding if it would have had it with this probability.
@@ -207,7 +209,7 @@ def shrink_bundle(evidence: Path, options: GateOptions, out: Path, budget_s: flo
     if not wanted:
         raise BadInput(f"{evidence} has no verdict with a finding; judge it with: durability verify {evidence}")
     began_s = time.monotonic()
-    player = _Player(options, out, wanted, began_s + budget_s, progress)
+    player = _Player(options, out, wanted, began_s + budget_s, progress, play_s=_took_s(evidence))
     progress.line(f"looking for {', '.join(sorted(wanted))} again")
     suspected = guesses(scenario, *_places(evidence, wanted))[:GUESSES_MAX]
     suspected = suspected[: max(0, player.room() - REPLAYS)]
@@ -231,6 +233,12 @@ def shrink_bundle(evidence: Path, options: GateOptions, out: Path, budget_s: flo
     player.keeps = False
     after = player.rate(shrunk.scenario, Rate(0, 0))
     return _written(scenario, shrunk, len(suspected), player, before, after)
+
+
+def _took_s(evidence: Path) -> float:
+    """How long a play is expected to take: as long as the run of a bundle, at least."""
+    run = run_of(evidence)
+    return max(PLAY_S, (run.lasted_s if run is not None else None) or 0.0)
 
 
 def _louder(player: _Player, scenarios: Sequence[Scenario]) -> tuple[Scenario, Rate] | None:

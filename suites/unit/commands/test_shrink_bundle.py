@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,6 +20,7 @@ from harness.commands.shrink import ShrinkResult, shrink_bundle
 from harness.evidence.documents import write_json
 from harness.evidence.verdicts import write_verdict
 from harness.faults.steps.registry import check_steps
+from harness.model.clock import NS_PER_S
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
 from harness.model.limits import Limits
@@ -26,7 +28,7 @@ from harness.model.scenario import toml
 from harness.model.scenario.scenario import Scenario
 from harness.model.scenario.toml_text import text_of
 from harness.model.verdict import Status
-from suites.unit.evidence_examples import lost, verdict
+from suites.unit.evidence_examples import lost, verdict, write_example
 
 SCENARIO = plan_of(21, load("default"), 1, 2).scenario
 FAULT = next(step for step in SCENARIO.steps if step.do not in ("heal", "hold") and not step.do.startswith("wait_"))
@@ -172,6 +174,17 @@ def test_a_finding_that_the_plan_no_longer_shows_is_looked_for_in_its_steps_seve
     assert result.after.failed == result.after.played > 0
     *guessed, whole = [len(one.steps) for one in cluster.asked[2]]
     assert whole > max(guessed), "guesses come before the whole plan"
+
+
+def test_a_long_run_leaves_no_time_for_guesses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a release with a bug a play may take minutes, and the first batch is never refused."""
+    cluster = Cluster(has_fault)
+    monkeypatch.setattr(shrink, "play", cluster.play)
+    bundle = bundle_of(tmp_path / "bundle")
+    run = json.loads((write_example(tmp_path / "example") / "run.json").read_text("utf-8"))
+    write_json(bundle / "run.json", {**run, "started_ns": 0, "ended_ns": 300 * NS_PER_S})
+    shrink_bundle(bundle, GateOptions(seed=21), tmp_path, 900, Quiet())
+    assert cluster.asked[0] == [SCENARIO, SCENARIO]
 
 
 def test_the_answer_has_three_lines_with_quiet(shrunk: Callable[[Cluster], ShrinkResult]) -> None:
