@@ -40,6 +40,7 @@ REPEATED: Final = 4
 # The expected times of a play and of a judgement, before the first ones ended. A play takes as long as the run that is
 # shrunk, and on a release with a bug that may be minutes.
 PLAY_S: Final = 45.0
+PLAY_LEAST_S: Final = 5.0  # a play whose cluster did not start takes none
 JUDGING_S: Final = 90.0
 # A smaller scenario counts as one without the finding if it would have had it with this probability.
 CONFIDENCE: Final = 0.9
@@ -168,11 +169,12 @@ class _Player:
         self.batches += 1
         batch = play(scenarios, self.options, self.out / f"batch_{self.batches:02d}", self.progress, fresh=fresh)
         self.plays += len(scenarios)
-        self.play_s = batch.driving_s / len(scenarios)
+        self.play_s = max(PLAY_LEAST_S, batch.driving_s / len(scenarios))
         self.judging_s = batch.judging_s * (WARM_SHARE if self.batches == 1 else 1)
         failed = [one.failed_again(self.wanted) for one in batch.plays]
         for scenario, one, again in zip(scenarios, batch.plays, failed, strict=True):
-            self.progress.line(f"    {len(scenario.steps)} steps: {'failed again' if again else 'did not fail again'}")
+            so = "failed again" if again else "no verdict" if one.status is None else "did not fail again"
+            self.progress.line(f"    {len(scenario.steps)} steps: {so}")
             if again:
                 self.last[text_of(scenario)] = one
         return failed

@@ -161,8 +161,7 @@ class Load:
             for tries in producer.producer.tries if isinstance(producer, ProducerLoop) else ():
                 self._doubt(DoubtName.TRIES_UNREAD, tries.problem)
             if isinstance(producer, TransactionLoop):
-                for doubt in producer.doubts:
-                    self._doubt(DoubtName.CLIENT_HUNG, doubt)
+                self._doubts.extend(producer.doubts)
 
     def _stop_admins(self) -> None:
         for admin in self.admins.values():
@@ -414,6 +413,8 @@ class Load:
         )
         loop = _loop_of(spec, context, tables, self._scenario)
         loop.tables = tables.opened
+        if isinstance(loop, TransactionLoop):
+            loop.known_to_hang = bool(self._scenario.steps)
         return loop
 
     def _reader(self, spec: Reader) -> LiveReader:

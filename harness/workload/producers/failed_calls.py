@@ -29,6 +29,7 @@ class FailedCalls:
 
     def __init__(self, table: TableWriter, producer: str, transaction_timeout_ms: int | None) -> None:
         self.last: dict[Call, str] = {}
+        self.hung: Call | None = None  # the last call that did not return
         self._table = table
         self._producer = producer
         self._transaction_timeout_ms = transaction_timeout_ms
@@ -44,6 +45,7 @@ class FailedCalls:
                 self._failed(call, error.name(), initialised_ns, called_ns)
             raise
         except CallHung:
+            self.hung = call
             self._failed(call, HUNG, initialised_ns, called_ns)
             raise
         self.last.pop(call, None)

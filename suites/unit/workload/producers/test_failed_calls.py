@@ -10,12 +10,13 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from harness.evidence.writer import BundleWriter
+from harness.model.doubt_names import DoubtName, DoubtOrigin
 from harness.model.scenario.scenario import Producer, Transactions
 from harness.model.schemas import TABLES
 from harness.workload.java.java_process import JavaError
 from harness.workload.meters import Meters
 from harness.workload.producers import transactions
-from harness.workload.producers.failed_calls import FailedCalls
+from harness.workload.producers.failed_calls import Call, FailedCalls
 from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Target
 from harness.workload.producers.streams import Numbers
 from harness.workload.producers.transactions import TransactionLoop, TxnTables
@@ -148,7 +149,7 @@ def test_a_client_that_asks_in_vain_for_long_is_replaced(
 ) -> None:
     bundle = BundleWriter(tmp_path)
     loop = loop_of(bundle, Transactions())
-    first = Client(refused=True)
+    first: object = Client(refused=True)
     monkeypatch.setattr(transactions, "_STALLED_S", stalled_s)
     monkeypatch.setattr(transactions, "_INIT_S", 0.2)
     monkeypatch.setattr(loop.producer, "client", first)
@@ -159,4 +160,27 @@ def test_a_client_that_asks_in_vain_for_long_is_replaced(
         with pytest.raises(KafkaException):
             loop._initialise()
     assert (loop.producer.client is not first) == replaced
+    bundle.close()
+
+
+@pytest.mark.parametrize(
+    ("call", "faults", "origin"),
+    [
+        ("offsets", True, DoubtOrigin.MACHINE),
+        ("offsets", False, DoubtOrigin.RELEASE),
+        ("commit", True, DoubtOrigin.RELEASE),
+        ("init", True, DoubtOrigin.RELEASE),
+    ],
+)
+def test_a_call_in_which_librdkafka_is_known_to_hang_is_no_doubt_about_the_release(
+    tmp_path: Path, call: Call, faults: bool, origin: DoubtOrigin
+) -> None:
+    bundle = BundleWriter(tmp_path)
+    loop = loop_of(bundle, Transactions())
+    loop.known_to_hang = faults
+    with pytest.raises(CallHung), loop.failed_calls.of(call, 7):
+        raise CallHung("no return within 20 s")
+    loop._doubt("a call hangs")
+    (doubt,) = loop.doubts
+    assert (doubt.name, doubt.origin) == (DoubtName.CLIENT_HUNG, origin)
     bundle.close()
