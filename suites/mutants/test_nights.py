@@ -28,3 +28,4 @@ def test_a_night_finds_a_planted_bug_and_shrinks_it(
     assert found.kinds & {kind.value for kind in mutant.expect}, found.line(mutant.name)
     assert found.steps is not None, found.line(mutant.name)
     assert found.steps <= STEPS_MAX, found.line(mutant.name)
+    assert found.rate[0] > 0, f"the smallest scenario did not fail again: {found.line(mutant.name)}"

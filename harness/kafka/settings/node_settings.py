@@ -76,6 +76,8 @@ _BEHAVIOUR = {
     "log.cleaner.backoff.ms": "500",
     "log.cleaner.dedupe.buffer.size": str(16 << 20),  # the default would take a third of the heap
     "num.recovery.threads.per.data.dir": "2",
+    # As long as the harness waits for a node: on a starved machine a broker ended by itself after the default of 60 s.
+    "initial.broker.registration.timeout.ms": "120000",
 }
 
 
