@@ -24,13 +24,13 @@ from harness.faults.steps.produce import EndTransaction, Produce
 from harness.faults.steps.step import BrokersExpr, EffectProof, Fault, Injection, ProducerRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
-from harness.faults.steps.targets import CLIENT
+from harness.faults.steps.targets import CLIENT, fed_leaders
 from harness.model.clock import now_ns
 from harness.model.documents import steps
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.facts import FactKind
 from harness.model.hints import hint
-from harness.model.scenario.scenario import Deadline
+from harness.model.scenario.scenario import CLIENTS_OF_READERS, Deadline, Scenario
 from harness.model.waiting import wait_for
 
 # The requests to hold that producers send.
@@ -79,6 +79,11 @@ class HoldFrames(Fault):
     late: bool = True
     amid: bool = False
     patience_s: Deadline = 15.0  # how long healing waits for clients to give up
+
+    @classmethod
+    def drawn_in(cls, scenario: Scenario, chosen: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:  # noqa: ARG003
+        # Another broker may lead nothing by then.
+        return {**cls.drawn, "node": fed_leaders(scenario, *CLIENTS_OF_READERS)}
 
     def __post_init__(self) -> None:
         if not self.apis:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,8 +13,10 @@ from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import answers_missed, await_recent_acks
 from harness.faults.steps.step import CUTS, OF_CLIENTS, BrokersExpr, Fault, Injection
 from harness.faults.steps.step_context import StepContext
-from harness.faults.steps.targets import CLIENT
+from harness.faults.steps.targets import CLIENT, fed_leaders
 from harness.model.facts import FactKind
+from harness.model.outcome import LIBRDKAFKA
+from harness.model.scenario.scenario import Scenario
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +32,11 @@ class LoseAnswers(Fault):
     proof: ClassVar[str] = "clients retried records, or gave them up without an answer"
     needs: ClassVar[frozenset[str]] = frozenset({"links"})
     node: BrokersExpr
+
+    @classmethod
+    def drawn_in(cls, scenario: Scenario, chosen: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:  # noqa: ARG003
+        # The release's own client does not say what it sent again.
+        return {"node": fed_leaders(scenario, LIBRDKAFKA)}
 
     def breaks(self) -> frozenset[str]:
         return frozenset({CUTS, OF_CLIENTS})

@@ -29,6 +29,7 @@ from harness.kafka.admin.client import PartitionState
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.hints import hint
 from harness.model.place import Place
+from harness.model.scenario.scenario import Scenario
 
 # Parties that are clients. Every other party is a node.
 CLIENT = "client"
@@ -37,6 +38,17 @@ CLIENTS = (CLIENT, ISOLATED)
 
 _FORM = re.compile(r"(?P<word>[a-z_]+)(?:\((?P<of>[^()]*)\))?")
 _NUMBER = re.compile(r"[0-9]{1,9}")  # isdigit() also accepts "²", which int() refuses
+
+
+def fed_leaders(scenario: Scenario, *clients: str) -> tuple[str, ...]:
+    """The leaders of partitions to which one of these clients writes all the time, each as an expression.
+
+    Those with three replicas, if there are some: a leader is there while another broker is away.
+    """
+    steady = [producer for producer in scenario.producers if producer.when == "always" and producer.client in clients]
+    topics = [topic for topic in scenario.topics if any(topic.name in producer.topics for producer in steady)]
+    topics = [topic for topic in topics if topic.replicas > 2] or topics
+    return tuple(f"leader({topic.name}/{number})" for topic in topics for number in range(topic.partitions))
 
 
 class Facts(Protocol):

@@ -68,7 +68,7 @@ def test_the_catalogue_shows_required_arguments_defaults_and_choices() -> None:
 def test_the_catalogue_shows_what_generated_scenarios_draw_from() -> None:
     rows = {line.split("`")[1]: line for line in catalogue.render().splitlines() if line.startswith("| `")}
     assert rows["kill"].endswith("| yes |")
-    assert rows["flap"].endswith("| `down_s` from 1, 2.5; `up_s` from 0.3, 0.7 |")
+    assert rows["flap"].endswith("| `down_s` from 2.5, 4; `up_s` from 0.3, 0.7 |")
     assert rows["elect_preferred"].endswith("| after frozen or leaders_moved or stopped |")
 
 
