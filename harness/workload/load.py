@@ -161,7 +161,8 @@ class Load:
             for tries in producer.producer.tries if isinstance(producer, ProducerLoop) else ():
                 self._doubt(DoubtName.TRIES_UNREAD, tries.problem)
             if isinstance(producer, TransactionLoop):
-                self._doubts.extend(producer.doubts)
+                for doubt in producer.doubts:
+                    self._doubt(DoubtName.CLIENT_HUNG, doubt)
 
     def _stop_admins(self) -> None:
         for admin in self.admins.values():
@@ -189,11 +190,12 @@ class Load:
 
     def notes(self) -> list[str]:
         """Remarks for the reader of the report, which prove nothing."""
-        return [
+        jumps = [
             f"reader {r.spec.name} started again at the log's start: {jump}"
             for r in self._readers.values()
             for _, jump in r.jumps
         ]
+        return [*jumps, *(note for loop in self._transactional().values() for note in loop.notes)]
 
     def group_answers(self) -> list[GroupAnswer]:
         """Committed offsets that coordinators returned while the load ran."""

@@ -321,7 +321,7 @@ class ProcessorLoop(TransactionLoop):
         except KafkaException as failure:
             self.end_error = failure.args[0].name()
         except CallHung as hung:
-            self._doubt(f"a call of the zombie of {self.name} hangs ({hung})")
+            self._hangs(f"a call of the zombie of {self.name} hangs ({hung})")
             self._timed_calls = TimedCalls(self.name)
         finally:
             self.producer.abandon()  # writes the zombie's sends without a report

@@ -25,10 +25,8 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
-from harness.model.doubt_names import DoubtName, DoubtOrigin
 from harness.model.outcome import TxnOutcome
 from harness.model.place import Place
-from harness.model.verdict import Doubt
 from harness.workload.meters import NONE
 from harness.workload.pacing import Pace
 from harness.workload.producers.failed_calls import Call, FailedCalls
@@ -91,7 +89,8 @@ class TransactionLoop(ProducerLoop):
         self.spec = producer.spec.transactions
         self.outcomes: Counter[str] = Counter()
         self.spans = 0
-        self.doubts: list[Doubt] = []
+        self.doubts: list[str] = []
+        self.notes: list[str] = []
         # Whether a fault may take the coordinator of a group away: librdkafka waits for that one without an end.
         self.known_to_hang = False
         self.errors: list[str] = []  # of calls after which a client was abandoned
@@ -260,14 +259,16 @@ class TransactionLoop(ProducerLoop):
         self.producer.open()
         self._initialise()
 
-    def _doubt(self, why: str) -> None:
-        """A call that hangs: a doubt about the release, unless the client is known to hang in it by itself."""
-        known = self.known_to_hang and self.failed_calls.hung == "offsets" and self.producer.context.java is None
-        text, origin = (f"{why}; {_HANGS}", DoubtOrigin.MACHINE) if known else (why, None)
-        self.doubts.append(Doubt(DoubtName.CLIENT_HUNG, text, origin))
+    def _hangs(self, why: str) -> None:
+        """A call that hangs: a doubt, unless its client is known to hang in it by itself. Then another one continues,
+        and one that cannot is a doubt of its own."""
+        if self.known_to_hang and self.failed_calls.hung == "offsets" and self.producer.context.java is None:
+            self.notes.append(f"{why}; {_HANGS}")
+        else:
+            self.doubts.append(why)
 
     def _give_up(self, why: str) -> None:
-        self._doubt(why)
+        self._hangs(why)
         self._given_up.append(self.producer.client)
         self.producer.abandon()
         self._timed_calls = TimedCalls(self.name)
