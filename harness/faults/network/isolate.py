@@ -30,7 +30,8 @@ class Isolate(Fault):
 
     do: ClassVar[str] = "isolate"
     drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {
-        "away_from": (("brokers",), ("controllers",), ("clients",), ("brokers", "controllers"), ("brokers", "clients"))
+        # Not from brokers and clients at once: without new records a follower that fetches nothing stays in sync.
+        "away_from": (("brokers",), ("controllers",), ("clients",), ("brokers", "controllers"))
     }
     facts: ClassVar[Declares] = (Declared(FactKind.LINKS_CUT),)
     summary: ClassVar[str] = 'Cuts brokers off from "brokers", "controllers", "clients" or several of them, both ways.'
