@@ -21,16 +21,15 @@ from harness.model.scenario.scenario import Scenario
 
 Settings = Mapping[str, str | None]
 
-# What generated scenarios change: none of it changes what Kafka promises.
+# Settings that generated scenarios change. None of them changes what Kafka promises.
 _OF_BOTH: Final = ({"compression.type": "zstd"}, {"compression.type": "gzip"})
 _OF_TOPICS: Final = (
-    *_OF_BOTH,
     {"segment.bytes": "1048576"},
     {"segment.ms": "1000"},
     {"flush.messages": "1"},
     {"index.interval.bytes": "100"},
 )
-_OF_BROKERS: Final = (*_OF_BOTH, {"num.replica.fetchers": "3"}, {"num.io.threads": "6"}, {"log.cleaner.threads": "2"})
+_OF_BROKERS: Final = ({"num.replica.fetchers": "3"}, {"num.io.threads": "6"}, {"log.cleaner.threads": "2"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +37,7 @@ class Reconfigure(Fault):
     """Dynamic settings of brokers are those of KIP-226, incremental changes those of KIP-339."""
 
     do: ClassVar[str] = "reconfigure"
-    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"config": _OF_BOTH}
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"config": (*_OF_BOTH, *_OF_TOPICS, *_OF_BROKERS)}
     facts: ClassVar[Declares] = (Declared(FactKind.CONFIG_TOGGLED),)
     summary: ClassVar[str] = "Sets `config` of a topic or of brokers and reverts it, in turn, until it is healed."
     proof: ClassVar[str] = (
@@ -50,7 +49,7 @@ class Reconfigure(Fault):
 
     @classmethod
     def drawn_in(cls, scenario: Scenario, chosen: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:  # noqa: ARG003
-        return {"config": _OF_TOPICS if chosen.get("topic") else _OF_BROKERS}
+        return {"config": (*_OF_BOTH, *(_OF_TOPICS if chosen.get("topic") else _OF_BROKERS))}
 
     def victims(self) -> str:
         """No node is broken."""
