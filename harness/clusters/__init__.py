@@ -1,4 +1,4 @@
-"""Clusters of real brokers: one interface (`base.Cluster`), one factory (`start`), two backends."""
+"""Clusters of real brokers: one interface (`base.Cluster`), one factory (`make`, or `start`), two backends."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from harness.clusters.base import Cluster, Links, party
 from harness.clusters.choosing import check_release, choose, only_in_containers, refuse_as_processes
 from harness.clusters.containers.broker_images import image_release
 from harness.clusters.nodes.upgrading import Releases, find_start, refuse_upgrade
-from harness.clusters.processes.backend import start_processes
+from harness.clusters.processes.backend import make_processes
 from harness.clusters.state import default_root
 from harness.clusters.sweep import Leftover, clean, leftovers, sweep
 from harness.kafka.release.cache import default_cache
 from harness.kafka.release.release import IMAGE, Release, refuse_without_kraft, resolve
 from harness.kafka.release.tier_needs import equipped
 from harness.model.backend import CONTAINERS, PROCESSES
-from harness.model.errors import BadInput
+from harness.model.errors import BadInput, HarnessFailure
 from harness.model.limits import NO_LIMITS, Limits
 from harness.model.scenario.scenario import ClusterShape
 
@@ -33,6 +33,7 @@ __all__ = [
     "find_release",
     "find_start",
     "leftovers",
+    "make",
     "only_in_containers",
     "party",
     "refuse_as_processes",
@@ -53,10 +54,10 @@ class _How(TypedDict):
     starts_on: Release | None
 
 
-def _start_containers(release: Release, shape: ClusterShape, **how: Unpack[_How]) -> Cluster:
-    from harness.clusters.containers.backend import start_containers  # needs the extra [containers]
+def _make_containers(release: Release, shape: ClusterShape, **how: Unpack[_How]) -> Cluster:
+    from harness.clusters.containers.backend import make_containers  # needs the extra [containers]
 
-    return start_containers(release, shape, **how)
+    return make_containers(release, shape, **how)
 
 
 def find_release(spec: str | None, *, maven_repo: str | None, cache: Path, progress: Callable[[str], None]) -> Release:
@@ -70,10 +71,10 @@ def find_release(spec: str | None, *, maven_repo: str | None, cache: Path, progr
     return release
 
 
-BACKENDS: dict[str, Callable[..., Cluster]] = {PROCESSES: start_processes, CONTAINERS: _start_containers}
+BACKENDS: dict[str, Callable[..., Cluster]] = {PROCESSES: make_processes, CONTAINERS: _make_containers}
 
 
-def start(
+def make(
     release: Release,
     shape: ClusterShape,
     *,
@@ -85,12 +86,12 @@ def start(
     limits: Limits = NO_LIMITS,
     starts_on: Release | None = None,
 ) -> Cluster:
-    """Starts a cluster and returns when every node has started.
+    """A cluster whose nodes do not run yet, so that it has their logs and exits should they not start: `bring_up`.
 
     root: the folder for directories of runs, by default `default_root()`. cache: the folder for downloads. keep: the
     cluster goes on when the harness ends. limits: of each node. starts_on: the release of `shape.starts_on`; if it is
     missing, it is resolved from Maven Central, and so are jars that a remote tier needs and the release lacks.
-    BadInput for a backend, a shape or limits that are not possible. HarnessFailure if the cluster does not start.
+    BadInput for a backend, a shape or limits that are not possible.
     """
     if backend not in BACKENDS:
         raise BadInput(f"no backend is called {backend!r}: use {' or '.join(BACKENDS)}")
@@ -109,3 +110,33 @@ def start(
         limits=limits,
         starts_on=starts_on,
     )
+
+
+class _Options(TypedDict, total=False):
+    """The options of `make` that have a default."""
+
+    root: Path | None
+    backend: str
+    keep: bool
+    cache: Path | None
+    limits: Limits
+    starts_on: Release | None
+
+
+def start(
+    release: Release, shape: ClusterShape, *, progress: Callable[[str], None], **options: Unpack[_Options]
+) -> Cluster:
+    """Makes a cluster as `make` does, and returns when every node has started.
+
+    HarnessFailure if a node does not start; then nothing is left of the cluster.
+    """
+    cluster = make(release, shape, progress=progress, **options)
+    try:
+        cluster.bring_up()
+    except BaseException as error:
+        try:
+            cluster.stop()
+        except HarnessFailure as late:
+            error.add_note(str(late))
+        raise
+    return cluster

@@ -168,7 +168,7 @@ class TierServer(Protocol):
 
 
 class Cluster(Protocol):
-    """A running Kafka cluster: brokers 1..n, and isolated controllers from 101 on."""
+    """A Kafka cluster: brokers 1..n, and isolated controllers from 101 on."""
 
     @property
     def shape(self) -> ClusterShape: ...
@@ -256,6 +256,14 @@ class Cluster(Protocol):
         """Host and port of a node's listener that no fault of the links affects.
 
         A controller has only one listener (KIP-919).
+        """
+        ...
+
+    def bring_up(self) -> None:
+        """Starts every node and returns when each has started. Does nothing on a cluster that is up.
+
+        HarnessFailure if a node does not start. Its logs are there, and its end is one of `exits` where it may be the
+        fault of the release under test.
         """
         ...
 

@@ -18,7 +18,7 @@ class Pool(Protocol):
     def __enter__(self) -> Pool: ...
     def __exit__(self, *_: object) -> None: ...
     def take(self, scenario: Scenario, backend: str) -> Cluster:
-        """A cluster for the scenario."""
+        """A cluster for the scenario. Its nodes need not run yet: see `Cluster.bring_up`."""
         ...
 
     def give_back(self, scenario: Scenario, *, healthy: bool) -> None:
@@ -61,13 +61,13 @@ class ClusterPool:
             self._progress.line(f"the last cluster could not be stopped: {failure}; remove it by: durability clean")
 
     def take(self, scenario: Scenario, backend: str) -> Cluster:
-        """A cluster for the scenario: the one that is up where it fits, else a new one."""
+        """See `Pool`: the cluster that is up where it fits, else a new one."""
         fits = not scenario.fresh and backend == self._backend
         if self._cluster is not None and not (fits and self._cluster.shape == scenario.shape):
             self.retire()
         if self._cluster is None:
             self._backend = backend
-            self._cluster = self._start(scenario.shape)
+            self._cluster = self._make(scenario.shape)
         return self._cluster
 
     def give_back(self, scenario: Scenario, *, healthy: bool) -> None:
@@ -88,9 +88,9 @@ class ClusterPool:
             raise
         self._cluster = None  # not after a signal: then __exit__ stops it
 
-    def _start(self, shape: ClusterShape) -> Cluster:
+    def _make(self, shape: ClusterShape) -> Cluster:
         self._progress("starting a cluster")
-        return clusters.start(
+        return clusters.make(
             self._releases.tested,
             shape,
             backend=self._backend,

@@ -124,12 +124,15 @@ class Driven:
 
 
 def drive(task: Task, cluster: Cluster, say: Say) -> Driven:
-    """Runs the scenario and seals its bundle. A failure of the cluster is evidence, and not an exception."""
+    """Runs the scenario and seals its bundle. A failure of the cluster is evidence, and not an exception, also where a
+    node does not start at all."""
     bundle = BundleWriter(task.out)
     record = _Record(task, cluster, bundle)
     record.write(finished=False)
     bundle.document("scenario.json", task.scenario.as_dict())
     try:
+        cluster.bring_up()
+        record.started_ns = now_ns()
         _run(record, say)
     except HarnessTimeout as late:
         record.doubt(DoubtName.HARNESS_TIMEOUT, str(late), late.origin)

@@ -114,6 +114,9 @@ class AttachedCluster:
         for node in nodes:
             self._need_hooks().await_undone(_key(PAUSE, node))
 
+    def bring_up(self) -> None:
+        """See `base.Cluster`: it was up before the harness came."""
+
     def start(self, *nodes: int) -> None:
         """See `base.Cluster`. A node that returns by itself needs no command."""
         for node in nodes:

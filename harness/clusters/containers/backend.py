@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 Progress = Callable[[str], None]
 
 
-def start_containers(
+def make_containers(
     release: Release,
     shape: ClusterShape,
     *,
@@ -61,7 +61,7 @@ def start_containers(
     limits: Limits = NO_LIMITS,
     starts_on: Release | None = None,
 ) -> JvmCluster:
-    """Starts a cluster and returns when every node has started. When that fails, nothing is left behind.
+    """Makes a cluster whose nodes do not run yet. When that fails, nothing is left behind.
 
     starts_on: the earlier release on which the nodes start, if any. BadInput when containers with these settings are
     not possible, and when files cannot be written.
@@ -107,7 +107,6 @@ def start_containers(
         state.save()
         cluster = _cluster(releases, shape, state, runner, plan, disks, Cache(cache), progress)
         cluster.tier_server = server
-        cluster.bring_up()
     return cluster
 
 

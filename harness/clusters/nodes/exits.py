@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from harness.clusters.nodes.node_files import NodeFiles, tail
+from harness.clusters.nodes.node_files import NodeFiles
+from harness.clusters.nodes.node_logs import tail
 from harness.clusters.processes.runner import ProcessState
 from harness.model.documents.process_exit import ProcessExit
 
@@ -16,6 +17,8 @@ _SEARCHED: Final = 200  # lines in which the error is
 _REACH_BYTES: Final = 1 << 17
 _OUT_OF_MEMORY: Final = "java.lang.OutOfMemoryError"
 _NO_SPACE: Final = "No space left on device"
+_ADDRESS_IN_USE: Final = "java.net.BindException"
+REFUSED_SETTINGS: Final = "ConfigException"  # in the error of a node that did not accept its settings
 _ERRORS: Final = (" ERROR ", " FATAL ", "Exception", _OUT_OF_MEMORY, "fatal error has been detected")
 _Process = tuple[str, int]  # its name, and when it ended: a container that has ended has no pid
 
@@ -92,6 +95,7 @@ class Exits:
             signal=-code if code < 0 else None,
             out_of_memory=process.out_of_memory or any(_OUT_OF_MEMORY in line for line in errors),
             host_disk_full=full and name in self._nodes,
+            address_in_use=any(_ADDRESS_IN_USE in line for line in errors) and name in self._nodes,
             error=errors[-1].strip() if errors else None,
             log=tuple(line for log in logs for line in self._last(log, _LINES)),
         )

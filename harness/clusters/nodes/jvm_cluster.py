@@ -16,8 +16,9 @@ from harness.clusters.network.address_plan import Plan
 from harness.clusters.network.links import ToxiproxyLinks
 from harness.clusters.network.toxiproxy import ToxiproxyClient
 from harness.clusters.nodes import agent, clocks
-from harness.clusters.nodes.exits import Exits
-from harness.clusters.nodes.node_files import LogWatch, NodeFiles, Site, configure, last_error, last_line, tail
+from harness.clusters.nodes.exits import REFUSED_SETTINGS, Exits
+from harness.clusters.nodes.node_files import NodeFiles, Site, configure, last_error
+from harness.clusters.nodes.node_logs import LogWatch, last_line, tail
 from harness.clusters.nodes.s3_server import S3_SERVER, s3_log
 from harness.clusters.nodes.storage_format import identity_of, reformat
 from harness.clusters.nodes.tier_folder import store_of
@@ -81,6 +82,7 @@ class JvmCluster:
             {TOXIPROXY: _proxy_log(self.directory), S3_SERVER: s3_log(self.directory)},
             own_disks=resources.disks is not None,
         )
+        self._up = False
         self._stopped = False
 
     @property
@@ -121,6 +123,24 @@ class JvmCluster:
         return self._resources.plan.direct(node)
 
     # --- processes ---
+
+    def bring_up(self) -> None:
+        """See `base.Cluster`. toxiproxy runs already."""
+        if self._up:
+            return
+        self.start(*self._resources.plan.nodes)
+        self._wait_proxies()
+        give_up_at = time.monotonic() + _READY_S
+        try:
+            for node in self._resources.plan.nodes:
+                self.wait_started(node, max(0.0, give_up_at - time.monotonic()))
+        except HarnessFailure:
+            self._let_first_starts_fail()
+            raise
+        if self._security:
+            at = {node: self.direct_address(node) for node in self._resources.plan.nodes}
+            self._security.create_user({b: at[b] for b in self.brokers}, {c: at[c] for c in self.controllers})
+        self._up = True
 
     def kill(self, *nodes: int) -> None:
         """See `base.Cluster`."""
@@ -350,16 +370,12 @@ class JvmCluster:
 
     # --- internal ---
 
-    def bring_up(self) -> None:
-        """Starts every node and waits until each has started. toxiproxy runs already."""
-        self.start(*self._resources.plan.nodes)
-        self._wait_proxies()
-        give_up_at = time.monotonic() + _READY_S
-        for node in self._resources.plan.nodes:
-            self.wait_started(node, max(0.0, give_up_at - time.monotonic()))
-        if self._security:
-            at = {node: self.direct_address(node) for node in self._resources.plan.nodes}
-            self._security.create_user({b: at[b] for b in self.brokers}, {c: at[c] for c in self.controllers})
+    def _let_first_starts_fail(self) -> None:
+        """Forgets the ends of nodes that tell nothing of the release under test: they run another one, or refused the
+        settings that the harness and the scenario gave them."""
+        refused = any(REFUSED_SETTINGS in (one.error or "") for one in self.exits())
+        if refused or START in self._sites:
+            self.forget_exits()
 
     def _wait_proxies(self) -> None:
         wanted = set(self._resources.plan.proxies())

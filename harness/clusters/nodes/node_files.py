@@ -13,6 +13,7 @@ from harness.clusters.network.address_plan import Plan
 from harness.clusters.nodes import agent
 from harness.clusters.nodes.clocks import ClockFile
 from harness.clusters.nodes.launch import NO_COMMAND, Command, Launch, Settings
+from harness.clusters.nodes.node_logs import last_error_of, tail
 from harness.clusters.nodes.security import Security
 from harness.clusters.nodes.storage_format import Formatted, first_directory, format_node, identity_of
 from harness.clusters.nodes.tier_folder import tier_of
@@ -22,7 +23,6 @@ from harness.kafka.settings.node_settings import JVM_FLAGS, Advertised, Node, lo
 from harness.kafka.storage.uuids import new_uuid
 from harness.model.scenario.scenario import ClusterShape
 
-STARTED = b"Kafka Server started"
 # All other variables of the user's shell are meant for other Javas and other Kafkas.
 _PASSED_ON = ("HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "PATH", "TZ")
 
@@ -162,48 +162,6 @@ def environment() -> dict[str, str]:
     return {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
 
 
-class LogWatch:
-    """Looks for a text, by default "Kafka Server started", in the lines that a log gains after this was made."""
-
-    def __init__(self, path: Path, wanted: bytes = STARTED) -> None:
-        self._path = path
-        self._wanted = wanted
-        self._position = path.stat().st_size if path.exists() else 0
-        self._seen = False
-
-    def seen(self) -> bool:
-        """Whether the text has appeared. Reads only the part that is new since the last call."""
-        if not self._seen and self._path.exists():
-            with self._path.open("rb") as log:
-                log.seek(self._position)
-                new = log.read()
-            self._seen = self._wanted in new
-            self._position += max(0, len(new) - len(self._wanted))  # the text may arrive in two parts
-        return self._seen
-
-
-def tail(path: Path, lines: int = 20, reach_bytes: int = 16384, since_bytes: int = 0) -> str:
-    """The last lines of a log, from at most its last `reach_bytes`, and behind its first `since_bytes`.
-
-    Empty if the log does not exist. One that has become shorter since is a new one.
-    """
-    try:
-        with path.open("rb") as log:
-            size = path.stat().st_size
-            log.seek(max(0, size - reach_bytes, since_bytes if since_bytes <= size else 0))
-            return "\n".join(log.read().decode("utf-8", "replace").splitlines()[-lines:])
-    except FileNotFoundError:
-        return ""
-
-
-def last_line(path: Path) -> str:
-    """The last line of a log; empty if there is none."""
-    lines = tail(path).splitlines()
-    return lines[-1] if lines else ""
-
-
 def last_error(files: NodeFiles) -> str:
     """The last error line of a node's logs; without an error, the last line."""
-    lines = [*tail(files.console).splitlines(), *tail(files.server_log, 200).splitlines()]
-    errors = [line for line in lines if " ERROR " in line or " FATAL " in line or "Exception" in line]
-    return (errors or lines or ["its logs are empty"])[-1]
+    return last_error_of([*tail(files.console).splitlines(), *tail(files.server_log, 200).splitlines()])

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from harness.clusters.base import FIRST_CONTROLLER
+from harness.clusters.nodes.node_logs import last_error_of
 from harness.kafka.release.cache import Cache, Progress
 from harness.kafka.release.java import Java
 from harness.kafka.release.release import Release
@@ -133,13 +134,13 @@ def _format(release: Release, shape: ClusterShape, voters: Sequence[str], tool: 
     if code == 0:
         add_bootstrap_records(node.data)
         return
-    output = [line for line in text.splitlines() if line.strip()] or ["no output"]
+    why = last_error_of(text.splitlines())
     if shape.features:
         raise BadInput(
-            f"Kafka {release.version} cannot format storage with the features {shape.features}: {output[-1]}; "
+            f"Kafka {release.version} cannot format storage with the features {shape.features}: {why}; "
             "change features in the shape, or take another release"
         )
-    raise HarnessFailure(f"Kafka {release.version} cannot format storage: {output[-1]}")
+    raise HarnessFailure(f"Kafka {release.version} cannot format storage: {why}")
 
 
 def format_node(

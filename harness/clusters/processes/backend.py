@@ -40,7 +40,7 @@ from harness.model.scratch import writing_below
 Progress = Callable[[str], None]
 
 
-def start_processes(
+def make_processes(
     release: Release,
     shape: ClusterShape,
     *,
@@ -52,7 +52,7 @@ def start_processes(
     starts_on: Release | None = None,
     java: Java | None = None,
 ) -> JvmCluster:
-    """Starts a cluster and returns when every node has started. When that fails, nothing is left behind.
+    """Makes a cluster whose nodes do not run yet. When that fails, nothing is left behind.
 
     starts_on: the earlier release on which the nodes start, if any. java: the Java for `release`; None = find one.
     BadInput for an image of brokers and for limits, which processes cannot have, and when files cannot be written.
@@ -89,7 +89,6 @@ def start_processes(
         }
         cluster = JvmCluster(sites, state, resources, write_nodes(sites))
         cluster.tier_server = server
-        cluster.bring_up()
     return cluster
 
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.clusters.nodes.launch import Settings
-from harness.clusters.nodes.node_files import LogWatch, Site
+from harness.clusters.nodes.node_files import Site
+from harness.clusters.nodes.node_logs import LogWatch
 from harness.clusters.nodes.storage_format import build_key, copy_formatted
 from harness.clusters.processes.runner import ProcessState
 from harness.kafka.release.cache import Cache, Progress

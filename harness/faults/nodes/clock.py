@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, ClassVar, Final
 
-from harness.clusters.nodes.node_files import tail
+from harness.clusters.nodes.node_logs import tail
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe, await_recent_acks, named
 from harness.faults.steps.repeat import Repeat

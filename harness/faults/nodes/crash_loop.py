@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, ClassVar, Final
 
-from harness.clusters.nodes.node_files import LogWatch
+from harness.clusters.nodes.node_logs import LogWatch
 from harness.faults.nodes.process import RESTART_DEADLINE_S, absence_proof, injection, restart
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe

@@ -1,8 +1,9 @@
 """crashed: a node ended although no fault ends it.
 
 Faults that make a node end by itself state that as a fact, with the node and the times. Nothing else covers an end: not
-another fault at that time, and not that the node was about to be killed. A SIGKILL from outside, a full disk of the
-machine and the end of a process beside the nodes are the machine's, and doubts.
+another fault at that time, not that the node was about to be killed, and not that it had never started. A SIGKILL from
+outside, a full disk of the machine, an address that another process has and the end of a process beside the nodes are
+the machine's, and doubts.
 """
 
 from __future__ import annotations

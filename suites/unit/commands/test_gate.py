@@ -66,7 +66,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.setattr(prepare, name, lambda release, lacking, **_: (release, lacking))
     for need in tier_needs.NEEDS:
         monkeypatch.setitem(tier_needs.NEEDS, need, lambda release, **_: release)
-    monkeypatch.setattr(clusters, "start", lambda release, shape, **_: FakeCluster(shape))
+    monkeypatch.setattr(clusters, "make", lambda release, shape, **_: FakeCluster(shape))
     monkeypatch.setattr(cluster_pool, "clear", lambda cluster, scenario: None)
     monkeypatch.setattr(tries, "drive", drive)
     monkeypatch.setattr(verify, "judge_bundles", judging({}))

@@ -48,10 +48,10 @@ class Lines(list[str]):
 def events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
 
-    def start(release: Release, shape: ClusterShape, *, backend: str, **_: Any) -> FakeCluster:
+    def make(release: Release, shape: ClusterShape, *, backend: str, **_: Any) -> FakeCluster:
         return FakeCluster(shape, backend, found)
 
-    monkeypatch.setattr(clusters, "start", start)
+    monkeypatch.setattr(clusters, "make", make)
     monkeypatch.setattr(cluster_pool, "clear", lambda cluster, scenario: found.append(f"cleared {scenario.name}"))
     return found
 

@@ -111,9 +111,10 @@ def test_what_an_earlier_process_logged_is_not_the_reason(files: NodeFiles) -> N
         (0, "", False, False, None),
         (1, "java.io.IOException: No space left on device", False, False, DoubtName.HOST_DISK_FULL),
         (1, "java.io.IOException: No space left on device", False, True, None),
+        (1, "Caused by: java.net.BindException: Address already in use", False, False, DoubtName.ADDRESS_IN_USE),
     ],
 )
-def test_only_a_kill_from_outside_and_a_full_disk_of_the_host_are_the_machines(
+def test_only_what_is_certainly_the_machines_is_a_doubt(
     files: NodeFiles, code: int, logged: str, of_container: bool, own_disks: bool, doubt: DoubtName | None
 ) -> None:
     exits = exits_of(files, own_disks=own_disks)

@@ -1,32 +1,10 @@
-"""The paths of a node's files, and watching its log."""
+"""The paths of a node's files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from harness.clusters.nodes.node_files import LogWatch, NodeFiles, tail
-
-
-def test_only_a_new_log_line_shows_that_a_node_has_started(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
-    log.write_text("[..] Kafka Server started (kafka.server.KafkaRaftServer)\n")
-    watch = LogWatch(log)
-    assert not watch.seen()
-    with log.open("a") as file:
-        file.write("[..] Kafka Serv")
-        file.flush()
-        assert not watch.seen()
-        file.write("er started (kafka.server.KafkaRaftServer)\n")
-        file.flush()
-        assert watch.seen()
-    assert not LogWatch(tmp_path / "absent.log").seen()
-
-
-def test_tail_returns_the_last_lines_of_a_log(tmp_path: Path) -> None:
-    log = tmp_path / "server.log"
-    log.write_text("".join(f"line {number}\n" for number in range(100)))
-    assert tail(log, 2) == "line 98\nline 99"
-    assert tail(tmp_path / "absent.log") == ""
+from harness.clusters.nodes.node_files import NodeFiles
 
 
 def test_paths_of_the_files_of_a_node(tmp_path: Path) -> None:

@@ -6,17 +6,13 @@ import errno
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
 from harness import clusters
 from harness.clusters.nodes import jvm_cluster, upgrading
-from harness.clusters.nodes.jvm_cluster import BackendResources, JvmCluster
-from harness.clusters.nodes.launch import JavaLaunch
-from harness.clusters.nodes.node_files import Site, write_nodes
-from harness.clusters.nodes.storage_format import Formatted
-from harness.clusters.processes.addresses import Addresses
+from harness.clusters.nodes.jvm_cluster import JvmCluster
 from harness.clusters.processes.runner import ProcessState
 from harness.kafka.release.image_layout import LAYOUTS, BrokerImage
 from harness.kafka.release.release import Release
@@ -24,6 +20,7 @@ from harness.kafka.release.repository import NotPublished
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.scenario.scenario import ClusterShape
 from harness.model.version import PREVIOUS_MINOR, numbers_of
+from suites.unit.clusters.nodes.without_processes import without_processes
 from suites.unit.faults.steps.test_step_validation import with_steps
 from suites.unit.model.scenario.test_toml import read, refused
 
@@ -161,35 +158,9 @@ def test_an_upgrade_scenario_needs_a_cluster_of_its_own() -> None:
 @pytest.fixture
 def cluster(tmp_path: Path) -> JvmCluster:
     """A running broker and a running controller on 3.9.1, which can be upgraded to 4.3.1. No process is real."""
-    shape = ClusterShape(brokers=1, starts_on="3.9.1")
-    formatted = tmp_path / "formatted"
-    formatted.mkdir()
-    (formatted / "meta.properties").write_text("node.id=1\ncluster.id=c\ndirectory.id=d\n")
-    plan = Addresses.of(0, shape)
     runner = SimpleNamespace(running=True)
     runner.status = lambda: dict.fromkeys(("b1", "c101"), ProcessState(1, None if runner.running else 0, None))
-    sites = {
-        which: Site(
-            release=Release(version, "abc", "here", (Path(f"/jars/{version}/log4j-core-2.jar"),))
-            if version == "4.3.1"
-            else release(version),
-            shape=shape,
-            plan=plan,
-            launch=JavaLaunch("java", "m", (Path(f"/jars/{version}.jar"),), {}),
-            runner=cast(Any, runner),
-            formatted=Formatted(formatted, formatted),
-            directory=tmp_path / "run",
-            disks=None,
-            host=str,
-            fast_start=(f"-XX:SharedArchiveFile={version}.jsa",),
-        )
-        for which, version in (("tested", "4.3.1"), ("start", "3.9.1"))
-    }
-    resources = BackendResources(
-        runner=cast(Any, runner), plan=plan, toxiproxy=cast(Any, None), capabilities=frozenset(), formatted=formatted
-    )
-    state: Any = SimpleNamespace(directory=tmp_path / "run")
-    return JvmCluster(sites, state, resources, write_nodes(sites))
+    return without_processes(tmp_path, runner, ClusterShape(brokers=1, starts_on="3.9.1"))
 
 
 def test_a_cluster_starts_on_the_release_that_its_shape_names(cluster: JvmCluster) -> None:

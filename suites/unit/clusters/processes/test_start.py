@@ -44,7 +44,7 @@ def supervisors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def start(tmp_path: Path) -> None:
     release: Any = SimpleNamespace(version="9.9.9", image=None, classpath=())
     java: Any = SimpleNamespace(note="", executable="java", version=None)
-    processes.start_processes(
+    processes.make_processes(
         release, ClusterShape(), root=tmp_path / "root", keep=True, progress=print, cache=tmp_path, java=java
     )
 

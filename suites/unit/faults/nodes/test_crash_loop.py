@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from harness.clusters.nodes.node_files import STARTED
+from harness.clusters.nodes.node_logs import STARTED
 from harness.faults.nodes import crash_loop
 from harness.faults.nodes.crash_loop import RECOVERING
 from harness.faults.nodes.process import injection
