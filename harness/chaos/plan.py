@@ -172,7 +172,7 @@ def _round(draw: Draw, number: int, outline: _Outline, profile: Profile, *, last
         await_effect = broken or draw.chance("await the effect", 50)
         second = _second(draw, number, outline, profile, await_effect=await_effect)
         happened += [second.do] if second else []
-    if draw.chance("lasts", 50):
+    if draw.chance("lasts", 50) or any(_proven_late(outline.earlier[name]) for name in outline.active):
         _pause(draw, f"r{number}_lasts", outline)
     if last and draw.chance("a minority stays broken", 75):
         _let_a_majority_serve(draw, number, outline)

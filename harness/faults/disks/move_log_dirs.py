@@ -45,7 +45,11 @@ class MoveLogDirs(Fault):
 
     do: ClassVar[str] = "move_log_dirs"
     # Brokers by their numbers: of others it is not known before the run which replicas they have.
-    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"node": ("broker(1)", "broker(2)", "broker(3)")}
+    # A rate below that of the load: a copy of small logs is then still in the making when it is looked for.
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {
+        "node": ("broker(1)", "broker(2)", "broker(3)"),
+        "rate_kb_s": (5, 20),
+    }
     facts: ClassVar[Declares] = (Declared(FactKind.COPIES_REBUILT),)
     summary: ClassVar[str] = (
         "Moves replicas of a broker to its next log directory, or to `to`, at rate_kb_s; healing waits for the end."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from harness.faults.network.links import broken, check_sides, isolation
 from harness.faults.steps.declared_facts import Declared, Declares
@@ -20,8 +20,12 @@ from harness.faults.steps.effect import (
 )
 from harness.faults.steps.step import CUTS, OF_CLIENTS, BrokersExpr, Fault, Injection
 from harness.faults.steps.step_context import StepContext
+from harness.faults.steps.targets import fed_leaders
 from harness.model.facts import FactKind
 from harness.model.link import CutMode
+from harness.model.scenario.scenario import CLIENTS, Scenario
+
+_CLIENTS: Final = ("clients",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,8 +33,8 @@ class Isolate(Fault):
     """`away_from` names the sides to cut the links with."""
 
     do: ClassVar[str] = "isolate"
+    # Not from brokers and clients at once: without new records a follower that fetches nothing stays in sync.
     drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {
-        # Not from brokers and clients at once: without new records a follower that fetches nothing stays in sync.
         "away_from": (("brokers",), ("controllers",), ("clients",), ("brokers", "controllers"))
     }
     facts: ClassVar[Declares] = (Declared(FactKind.LINKS_CUT),)
@@ -43,6 +47,14 @@ class Isolate(Fault):
     node: BrokersExpr
     away_from: tuple[str, ...]
     mode: CutMode = "silent"
+
+    @classmethod
+    def drawn_in(cls, scenario: Scenario, chosen: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:
+        if chosen.get("node") in fed_leaders(scenario, *CLIENTS):
+            return cls.drawn
+        return {
+            "away_from": tuple(sides for sides in cls.drawn["away_from"] if sides != _CLIENTS)
+        }  # they may not ask it
 
     def __post_init__(self) -> None:
         check_sides(self.away_from)
@@ -64,7 +76,7 @@ class Isolate(Fault):
 
     def _effect_probe(self, context: StepContext, victims: tuple[int, ...]) -> Probe:
         led = await_recent_acks(context, lambda s: s.leader in victims)
-        if set(self.away_from) == {"clients"}:
+        if set(self.away_from) == set(_CLIENTS):
             return any_of(acks_stalled(context, tuple(led)), answers_missed(context))
         if "controllers" in self.away_from and led:
             return leaders_moved(context, led)

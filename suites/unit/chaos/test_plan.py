@@ -265,17 +265,29 @@ def test_a_fault_that_takes_the_controllers_is_healed_before_the_others(plans: t
             earlier[step.name] = kind
 
 
-def test_requests_of_clients_are_held_and_answers_lost_only_where_a_client_writes() -> None:
+def test_what_needs_clients_of_its_node_is_drawn_only_where_a_client_writes() -> None:
     """Another broker may lead nothing, and the release's own client does not say what it sent again."""
     seen = set()
     for number in range(1, 200):
         scenario = plan_of(11, profile.load("default"), number).scenario
         steady = [producer for producer in scenario.producers if producer.when == "always"]
         for step in scenario.steps:
-            if step.do not in ("hold_frames", "lose_answers"):
+            of_clients = step.do == "isolate" and step.args["away_from"] == ["clients"]
+            if not of_clients and step.do not in ("hold_frames", "lose_answers"):
                 continue
             topic = str(step.args["node"]).removeprefix("leader(").partition("/")[0]
             clients = {producer.client for producer in steady if topic in producer.topics}
             assert "librdkafka" in clients if step.do == "lose_answers" else clients, f"{number}: {step}"
             seen.add(step.do)
-    assert seen == {"hold_frames", "lose_answers"}
+    assert seen == {"hold_frames", "lose_answers", "isolate"}
+
+
+def test_a_fault_that_shows_its_effect_only_when_it_is_healed_lasts(plans: tuple[Plan, ...]) -> None:
+    for plan in plans:
+        steps = plan.scenario.steps
+        for number, step in enumerate(steps):
+            kind = build_step(step)
+            if isinstance(kind, Fault) and kind.proven_late:
+                (healed,) = [n for n, s in enumerate(steps) if s.do == "heal" and s.args["fault"] == step.name]
+                between = [s.do for s in steps[number:healed]]
+                assert {"hold", "wait_acks"} & set(between), plan.scenario.title
