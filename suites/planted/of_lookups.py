@@ -140,6 +140,21 @@ def offset_lookup_finds_no_latest(copy: Copy) -> Expected:
 
 
 @plant
+def offset_lookup_of_no_record(copy: Copy) -> Expected:
+    """No record is so late, and the leader answers with the end of the log instead of none."""
+    end, late_ms = _end(copy), max(row["time_ms"] for row in copy.original.rows("lookups", **_PLAIN))
+    _answer(copy, _PLAIN, late_ms, end, late_ms)
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, end)])
+
+
+@plant
+def offset_lookup_of_no_record_as_the_latest(copy: Copy) -> Expected:
+    end = _end(copy)
+    _answer(copy, _PLAIN, MAX_TIMESTAMP, end, _latest(copy, _PLAIN)[1]["timestamp_ms"] + 1)
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, end)])
+
+
+@plant
 def near_offset_lookup_of_a_latest_marker(copy: Copy) -> Expected:
     """A transaction marker has a timestamp, too, and it may be the latest one."""
     marker = copy.original.rows("batches", **_PAID, control=["commit", "abort"])[-1]["base_offset"]
@@ -191,6 +206,11 @@ def _answer(copy: Copy, place: Row, time_ms: int, offset: int | None, timestamp_
     if copy.original.rows("lookups", **place, time_ms=time_ms):
         copy.drop("lookups", **place, time_ms=time_ms)
     copy.add("lookups", [row | {"time_ms": time_ms, "offset": offset, "timestamp_ms": timestamp_ms}])
+
+
+def _end(copy: Copy) -> int:
+    """The offset behind the log."""
+    return 1 + max(int(row["last_offset"]) for row in copy.original.rows("batches", **_PLAIN))
 
 
 def _latest(copy: Copy, place: Row) -> tuple[Row, Row]:

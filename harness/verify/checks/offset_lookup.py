@@ -12,6 +12,9 @@ times up to `EMPTIED`, which is a note.
 A leader is also asked for the start of the log, and for the first of the records with the latest time. For that one it
 looks at its own disk only, so that nothing is expected of it on topics in the remote tier.
 
+Where nothing shortens a log and none of it is in a remote tier, each offset is that of a record or in a batch on a disk,
+such as that of a marker.
+
 With a record of a time the leader names the leader epoch of its batch, by which consumers detect truncation (KIP-320).
 """
 
@@ -61,6 +64,7 @@ class Named(Reason):
     START = "start", "The leader names a later start of the log."
     LATEST = "latest", "It is the first of the latest time, and the leader names another."
     NO_LATEST = "no_latest", "It is the first of the latest time, and the leader names none."
+    NOTHING = "nothing", "The leader names it, and the log has nothing there."
 
 
 def offset_lookup(given: Prepared) -> DataFrame:
@@ -72,6 +76,7 @@ def offset_lookup(given: Prepared) -> DataFrame:
     named = named.join(F.broadcast(lookups.select(*PLACE, "named").distinct()), [*PLACE, "named"], "left_semi")
     judged = lookups.join(_first_since(lookups, there, must_stay(given)), _ASKED, "left")
     judged = judged.join(named, [*PLACE, "named"], "left")
+    judged = judged.join(F.broadcast(_of_nothing(judged, given)), [*PLACE, "named"], "left")
     rows = judged.withColumn("reason", _reason()).where("reason IS NOT NULL")
     # Where the leader should have named another record, that one; otherwise the one that it named.
     by_rank = F.when(F.col("reason").isin(Named.LATEST, Named.NO_LATEST), F.col("latest.offset"))
@@ -96,6 +101,7 @@ def _reason() -> Column:
         F.when(named.isNull() & F.col("twice") & (latest["at_ms"] > F.greatest("past_ms", EMPTIED)), Named.NO_LATEST)
         .when(F.col("finds") & ((F.col("named_ms") < latest["at_ms"]) | before), Named.LATEST)
         .when(has_another_time, Named.TIME)
+        .when(F.col("nothing"), Named.NOTHING)
     )
     finds_none = named.isNull() & F.col("first").isNotNull() & (F.col("time_ms") > F.col("past_ms"))
     of_time = (
@@ -105,16 +111,28 @@ def _reason() -> Column:
         .when(F.coalesce("has_ms", "named_ms") < F.col("time_ms"), Named.EARLY)
         .when(has_another_time, Named.TIME)
         .when((F.col("has_epoch") >= 0) & (F.col("has_epoch") != F.col("named_epoch")), Named.EPOCH)
+        .when(F.col("nothing"), Named.NOTHING)
     )
     asked_for = F.col("time_ms")
     reason = F.when(asked_for == EARLIEST, of_start).when(asked_for == MAX_TIMESTAMP, of_latest)
     return reason.when(asked_for >= 0, of_time)
 
 
+def _of_nothing(judged: DataFrame, given: Prepared) -> DataFrame:
+    """Named offsets at which no record was read, and that no batch on a disk covers, where one was read."""
+    unread = judged.where("whole AND has_ms IS NULL AND named IS NOT NULL").select(*PLACE, "named").distinct()
+    batches = given.batches.select(*PLACE, "base_offset", "last_offset")
+    beside = F.broadcast(unread).join(batches, PLACE)
+    covered = F.col("named").between(F.col("base_offset"), F.col("last_offset"))
+    beside = beside.groupBy(*PLACE, "named").agg((~F.max(covered)).alias("nothing"))
+    return beside.where("nothing")
+
+
 def _asked(given: Prepared) -> DataFrame:
-    """Answers with `from`: records at or above it are there; `finds`: whether a leader names none that is later than
-    the first of them; `past_ms`: for a later time than this one it must name one; EMPTIED; `compacted`; and `twice`:
-    whether two questions had an answer without a record, if that is necessary (see `_with_past`)."""
+    """Answers with `from`: records at or above it are there; `whole`: all that it may name is on disks; `finds`:
+    whether a leader names none that is later than the first of them; `past_ms`: for a later time than this one it must
+    name one; EMPTIED; `compacted`; and `twice`: whether two questions had an answer without a record, if that is
+    necessary (see `_with_past`)."""
     lookups = given.lookups.where("error IS NULL")
     answer = {"offset": "named", "timestamp_ms": "named_ms", "leader_epoch": "named_epoch"}
     lookups = lookups.select(*_ASKED, *answer).withColumnsRenamed(answer)
@@ -124,13 +142,15 @@ def _asked(given: Prepared) -> DataFrame:
     past_ms = F.when(finds, F.lit(-UNBOUNDED)).otherwise(F.lit(UNBOUNDED))
     asked = asked.withColumns({"from": F.lit(0).cast("bigint"), "finds": finds, "past_ms": past_ms})
     asked = asked.withColumns({EMPTIED: F.lit(-UNBOUNDED), "compacted": F.lit(False), "twice": F.lit(True)})
-    asked = asked.drop("tiered")
+    without = F.sum(F.col("named").isNull().cast("int")).over(Window.partitionBy(*_ASKED))
+    # A leader that named none before has got a marker since, which may be later than the disks were read.
+    asked = asked.withColumn("whole", ~F.col("tiered") & (without == 0)).drop("tiered")
     shortened = shortened_places(given)
     if shortened is None:
         return asked
     short = lookups.join(F.broadcast(kept(_with_past(shortened, given))), PLACE)
-    without = F.sum(F.col("named").isNull().cast("int")).over(Window.partitionBy(*_ASKED))
-    return asked.unionByName(short.withColumn("twice", ~F.col("compacted") | (without > 1)))
+    twice = ~F.col("compacted") | (without > 1)
+    return asked.unionByName(short.withColumns({"twice": twice, "whole": F.lit(False)}))
 
 
 def _with_past(shortened: DataFrame, given: Prepared) -> DataFrame:
@@ -246,6 +266,9 @@ CHECK: Final = Check(
         (Kind.OFFSET_LOOKUP, Named.NO_LATEST): (
             "the record is the first one with the latest timestamp, and the leader answered that there is none"
         ),
+        (Kind.OFFSET_LOOKUP, Named.NOTHING): (
+            "the leader answered with this offset, at which its log has neither a record nor a marker"
+        ),
     },
     no_findings=frozenset({Named.HIDDEN}),
     queries={"offset_lookup": offset_lookup},
@@ -268,6 +291,8 @@ CHECK: Final = Check(
         "offset_lookup_of_an_older_latest",
         "offset_lookup_of_another_than_the_latest",
         "offset_lookup_finds_no_latest",
+        "offset_lookup_of_no_record",
+        "offset_lookup_of_no_record_as_the_latest",
         "near_offset_lookup_of_a_latest_marker",
         "offset_lookup_beside_a_segment",
         "near_offset_lookup_below_retention",

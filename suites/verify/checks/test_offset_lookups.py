@@ -42,6 +42,19 @@ def unordered(answers: Mapping[int, int | None] = MappingProxyType({})) -> Built
     return history.change("batches", {"max_timestamp_ms": START_NS // MS + 9}, base_offset=1)
 
 
+def behind(ms: int, history: Built | None = None) -> Built:
+    """For a time for which the log has no record, the leader names the log end with that time."""
+    named = {"offset": 7, "timestamp_ms": START_NS // MS + 9}
+    return (history or asked()).change("lookups", named, time_ms=ms if ms < 0 else START_NS // MS + ms)
+
+
+def after_none(history: Built) -> Built:
+    """The leader was asked the same before, and named none."""
+    row = next(row for row in history.tables["lookups"] if row["offset"] == 7)
+    history.tables["lookups"].insert(0, row | {"offset": None, "timestamp_ms": None})
+    return history
+
+
 FROM_3: Final[dict[int, int | None]] = {0: 3, 1: 3, 2: 3, 3: 3, 4: 3, EARLIEST: 3}
 # What is asked, the answers, and the findings.
 SHORT_LOGS: Final[list[tuple[str, dict[int, int | None], list[str]]]] = [
@@ -130,6 +143,11 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "an older record": (asked({5: 2}), ["offset_lookup 1"]),
     "a marker that is older": (asked({7: 4}), ["offset_lookup 1"]),
     "a record where there is none": (asked({9: 6}), ["offset_lookup 1"]),
+    "the end of the log": (behind(9), ["offset_lookup 1"]),
+    "the end of the log as the latest": (behind(MAX_TIMESTAMP), ["offset_lookup 1"]),
+    "the end of the log, which had no such record before": (after_none(behind(9)), []),
+    "the end of the log, and no disk was read": (behind(9).drop("batches"), []),
+    "the end of a log that retention shortens": (behind(9, kept_by_size({9: None} | FROM_3)), []),
     "the latest record is not the last one": (unordered(), []),
     "the last record instead of the latest": (unordered({MAX_TIMESTAMP: 6}), ["offset_lookup 1"]),
     "the last record of a time, after one that is later": (unordered({8: 6}), ["offset_lookup 1"]),
