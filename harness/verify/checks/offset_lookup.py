@@ -12,8 +12,8 @@ times up to `EMPTIED`, which is a note.
 A leader is also asked for the start of the log, and for the first of the records with the latest time. For that one it
 looks at its own disk only, so that nothing is expected of it on topics in the remote tier.
 
-Where nothing shortens a log and none of it is in a remote tier, each offset is that of a record or in a batch on a disk,
-such as that of a marker.
+Where nothing shortens a log and none of it is in a remote tier, each offset is that of a record or lies in a batch on a
+disk, as that of a marker does.
 
 With a record of a time the leader names the leader epoch of its batch, by which consumers detect truncation (KIP-320).
 """
