@@ -35,7 +35,13 @@ def split_effect(
     apart = frozenset(frozenset(link) for link in lost)
     if control:
         return _of_controllers(context, apart)
-    busy = await_recent_acks(context, lambda s: any(_apart(apart, s.leader, b) for b in s.replicas))
+
+    def torn(state: PartitionState) -> bool:
+        return any(_apart(apart, state.leader, broker) for broker in state.replicas)
+
+    busy = await_recent_acks(context, torn)
+    if busy:  # a coordinator that lost its followers stops the clients, and only its own log shows the split
+        busy |= {place: state for place, state in context.internal_states().items() if torn(state)}
     return _Sides(context, shape, apart, busy, latency_s).probe
 
 

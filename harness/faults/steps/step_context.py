@@ -115,7 +115,14 @@ class StepContext:
 
     def watched(self) -> dict[Place, PartitionState]:
         """`all_states`, and those of the internal topics that exist."""
-        return self.states([*self.places(()), *((t.name, p) for t in self.internal for p in range(t.partitions))])
+        return self.states([*self.places(()), *self._internal_places()])
+
+    def internal_states(self) -> dict[Place, PartitionState]:
+        """`states` of all partitions of the internal topics that exist."""
+        return self.states(self._internal_places())
+
+    def _internal_places(self) -> list[Place]:
+        return [(topic.name, p) for topic in self.internal for p in range(topic.partitions)]
 
     # --- targets.Facts ---
 

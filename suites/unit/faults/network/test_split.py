@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from harness.faults.network.split import Split
 from harness.faults.steps import effect
 from harness.faults.steps.step_context import StepContext
 from harness.kafka.admin.client import Quorum
+from harness.model.contract.internal_topics import TRANSACTIONS
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.link import Direction
 from harness.model.scenario.scenario import Topic
@@ -203,6 +205,15 @@ def test_a_split_without_load_proves_nothing(context: StepContext, world: World)
     probe = probe_of(context)
     world.states = [state(0, 1, 5, isr=(1, 3)), state(1, 2, 5)]
     assert "no partition with acks in the last second has replicas on several sides" in probe().because
+
+
+def test_the_log_of_a_coordinator_counts_because_its_clients_wait_for_it(context: StepContext, world: World) -> None:
+    coordinated = replace(state(0, 1, 3), topic=TRANSACTIONS)
+    context.internal, world.states = (Topic(name=TRANSACTIONS, partitions=1),), [*world.states, coordinated]
+    probe = probe_of(context)
+    assert not probe().held
+    world.states = [*world.states[:2], replace(coordinated, isr=(1, 3))]
+    assert probe().seen["b1+c101"] == {f"{TRANSACTIONS}/0": f"2 left the ISR of {TRANSACTIONS}/0"}
 
 
 def reported(monkeypatch: pytest.MonkeyPatch, world: World, *answers: Quorum | None) -> None:
