@@ -13,6 +13,7 @@ from harness.model.errors import BadInput, HarnessFailure
 from suites.mutants.table import HERE, Variant
 
 _TOOL_TIMEOUT_S: Final = 180
+_MADE: Final = "MUTANT"  # written last
 
 
 class Patcher:
@@ -36,8 +37,13 @@ class Patcher:
         _run(command, "Patch.java does not compile")
 
     def build(self, variant: Variant) -> Path:
-        """Builds a variant and returns the folder for `--kafka`. HarnessFailure if an edit does not apply exactly."""
+        """Builds a variant, if it was not built before, and returns the folder for `--kafka`.
+
+        HarnessFailure if an edit does not apply exactly.
+        """
         root = self._work / variant.name
+        if (root / _MADE).exists():
+            return root
         libs = root / "libs"
         libs.mkdir(parents=True)
         edits = root / "edits.json"
@@ -45,7 +51,7 @@ class Patcher:
         tool = [_jdk("java"), "-XX:TieredStopAtLevel=1", "-cp", f"{self._classes}:{self._libs}/*", "Patch"]
         patched = _run([*tool, str(edits), str(self._libs), str(libs)], f"{variant.name} cannot be built")
         _link([jar for jar in self._jars if not (libs / jar.name).exists()], libs)
-        (root / "MUTANT").write_text(f"{variant.name}\n{variant.story}\n\n{patched}", encoding="utf-8")
+        (root / _MADE).write_text(f"{variant.name}\n{variant.story}\n\n{patched}", encoding="utf-8")
         return root
 
 

@@ -25,8 +25,11 @@ SUMMARY = pytest.StashKey[list[str]]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--whole-gate", action="store_true", help="judge mutants by every scenario of the gate, not only by their own"
+        "--whole-gate",
+        action="store_true",
+        help="judge by every scenario of the gate, not only by their own; of a mutant until one is no PASS",
     )
+    parser.addoption("--seeds", type=int, default=1, help="play each mutant with so many seeds, one after the other")
     parser.addoption("--unplayed", action="store_true", help="play the rows of unplayed.toml, too")
 
 
@@ -50,11 +53,18 @@ def patcher(tmp_path_factory: pytest.TempPathFactory, missing_capability: Missin
     return Patcher(release.classpath, tmp_path_factory.mktemp("mutants"))
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "seed" in metafunc.fixturenames:
+        given = metafunc.config.getoption("--seed")
+        first = SEED if given is None else given
+        metafunc.parametrize("seed", range(first, first + metafunc.config.getoption("--seeds", default=1)), ids=str)
+
+
 @pytest.fixture
 def run_gate_on(
-    request: pytest.FixtureRequest, patcher: Patcher, tmp_path: Path, missing_capability: MissingCapability
+    request: pytest.FixtureRequest, patcher: Patcher, tmp_path: Path, missing_capability: MissingCapability, seed: int
 ) -> Callable[[Variant], Judged]:
-    """Builds a variant, runs the gate on it, and adds a line to the summary."""
+    """Builds a variant, runs the gate on it with the seed of the test, and adds a line to the summary."""
 
     def judged_by_gate(variant: Variant) -> Judged:
         outside = [s for s in map(load, variant.judge) if not s.gate]
@@ -62,9 +72,8 @@ def run_gate_on(
             missing_capability(reason, root_only=True)
         whole = request.config.getoption("--whole-gate", default=False) and not outside
         only = () if whole else variant.judge
-        seed = request.config.getoption("--seed")
-        judged = judge(patcher.build(variant), tmp_path / "out", only, SEED if seed is None else seed)
-        request.config.stash[SUMMARY].append(judged.line(variant.name))
+        judged = judge(patcher.build(variant), tmp_path / "out", only, seed, fail_fast=whole and bool(variant.expect))
+        request.config.stash[SUMMARY].append(f"seed {seed}: {judged.line(variant.name)}")
         return judged
 
     return judged_by_gate

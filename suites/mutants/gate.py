@@ -64,10 +64,12 @@ def durability(*arguments: str) -> subprocess.CompletedProcess[str]:
     return done
 
 
-def judge(build: Path, out: Path, only: tuple[str, ...], seed: int) -> Judged:
-    """Runs the gate on a build. HarnessFailure if it ends without a verdict."""
+def judge(build: Path, out: Path, only: tuple[str, ...], seed: int, *, fail_fast: bool = False) -> Judged:
+    """Runs the gate on a build. HarnessFailure if it ends without a verdict. fail_fast: ends it after the first
+    scenario that is no PASS."""
     options = ["--kafka", str(build), "--backend", "processes", "--seed", str(seed), "--records", str(RECORDS)]
     options += ["--only", ",".join(only)] if only else []
+    options += ["--fail-fast"] if fail_fast else []
     done = durability("gate", *options, "--out", str(out))
     condemned: dict[str, frozenset[str]] = {}
     doubted: dict[str, tuple[str, ...]] = {}
