@@ -14,7 +14,7 @@ from functools import cache
 from typing import Final, cast
 
 from harness.faults.steps.declared_facts import Declared
-from harness.faults.steps.step import Action, Fault, Kind
+from harness.faults.steps.step import OF_CLIENTS, Action, Fault, Kind
 from harness.faults.steps.step_validation import BROKERS, CONTROLLERS, StepValidation
 from harness.faults.steps.targets import CLIENTS
 from harness.model.contract.configuration import Acks, ClientSettings, TopicSettings
@@ -160,6 +160,9 @@ class Bearing:
         of_others = (_groups_of(plan.earlier[name], self.scenario, _KEPT_AWAY) for name in self.active)
         if busy := sorted(groups & frozenset().union(*of_others)):
             return f"another fault has the members of {busy[0]}"
+        # The nodes of two such faults may be the same one when they begin, whatever their expressions are.
+        if _on_way_of_clients(kind) and any(_on_way_of_clients(plan.earlier[name]) for name in self.active):
+            return "another fault has the links of clients"
         away = sum(one.brokers for one in self.active.values())
         if not away or (taken.controllers and not taken.brokers):
             return None  # a controller shows its absence without any load
@@ -197,6 +200,10 @@ def _groups_of(kind: Kind, scenario: Scenario, facts: frozenset[FactKind] = _OF_
     """The groups whose members a step stops, pauses or starts again. It may name one of the members."""
     group_of = {reader.name: reader.group for reader in scenario.readers if reader.group}
     return frozenset(group_of.get(f.client, f.client) for f in kind.declared() if f.kind in facts and f.client)
+
+
+def _on_way_of_clients(kind: Kind) -> bool:
+    return isinstance(kind, Fault) and (kind.diverts or OF_CLIENTS in kind.breaks())
 
 
 def _topics_named(kind: Kind, scenario: Scenario) -> list[Topic]:

@@ -148,6 +148,7 @@ def test_one_controller_may_not_be_cut_off() -> None:
 
 AWAY = step("reader_away", group="g")
 FOLLOWERS = step("cut_followers", of="t/0")
+HELD = step("hold_frames", node="leader(t/0)", apis=["Produce"])
 TOGGLED = step("reconfigure", topic="t", config={"compression.type": "gzip"})
 
 
@@ -160,6 +161,9 @@ TOGGLED = step("reconfigure", topic="t", config={"compression.type": "gzip"})
         (step("reader_dies", group="g"), step("reader_paused", group="g"), None),
         (AWAY, step("reader_paused", group="other"), None),
         (AWAY, step("restart_reader", reader="stranger"), None),
+        (HELD, step("cut", src="client", dst="leader(t/0)"), "another fault has the links of clients"),
+        (step("isolate", node="leader(t/1)", away_from=["clients"]), HELD, "another fault has the links of clients"),
+        (HELD, step("slow", src="followers(t/0)", dst="leader(t/0)", latency_ms=50), None),
     ],
 )
 def test_no_step_waits_for_a_client_that_another_fault_has(first: Kind, second: Kind, why: str | None) -> None:
