@@ -136,7 +136,7 @@ class Kind(FindingKind, Described):
     )
     OFFSET_LOOKUP = (
         "offset_lookup",
-        "A leader that was asked for the first record of a time or later named another record, or none.",
+        "A leader that was asked for the first record of a time or later, or for the end of the log, named another.",
         {"lookups"},
         {"probes", "observations"},
     )

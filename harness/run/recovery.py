@@ -127,12 +127,14 @@ def not_reported(snapshot: Snapshot, topics: Sequence[Topic]) -> str:
 
 
 def _complete(snapshot: Snapshot, topics: Sequence[str]) -> bool:
-    """Whether every replica reported its log end and every leader both watermarks, and every ISR is full."""
+    """Whether every replica reported its log end and every leader both watermarks, every ISR is full, and the high
+    watermark is at the end of the log: a leader learns of the last fetch of its followers a moment later."""
     rows = snapshot.partitions
     return set(topics) <= {row.topic for row in rows} and all(
         {log.broker for log in row.logs} == set(row.replicas) == set(row.isr)
         and row.high_watermark is not None
         and row.last_stable_offset is not None
+        and row.high_watermark == max((log.log_end for log in row.logs), default=0)
         for row in rows
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.model.finding import Kind
 from harness.model.schemas import EARLIEST, MAX_TIMESTAMP
+from harness.verify.engine.case import FINAL_PHASES
 from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, doubtful, fails, passes
 from suites.planted.plants import UNCOMMITTED, plant
@@ -140,6 +141,30 @@ def offset_lookup_finds_no_latest(copy: Copy) -> Expected:
 
 
 @plant
+def offset_lookup_of_an_earlier_end(copy: Copy) -> Expected:
+    """The leader names the offset of the last record instead of the one behind it."""
+    end = _end(copy)
+    for partition in _looks(copy):
+        partition["high_watermark"] = partition["last_stable_offset"] = end - 1
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, end - 1)])
+
+
+@plant
+def offset_lookup_of_a_later_stable_offset(copy: Copy) -> Expected:
+    end = _end(copy)
+    for partition in _looks(copy):
+        partition["last_stable_offset"] = end + 2
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, end)])
+
+
+@plant
+def near_offset_lookup_of_an_end_before_a_marker(copy: Copy) -> Expected:
+    """The second look, and not the first one, was taken while a record was on its way to the followers."""
+    _looks(copy)[-1]["high_watermark"] -= 1
+    return passes()
+
+
+@plant
 def offset_lookup_of_no_record(copy: Copy) -> Expected:
     """No record is so late, and the leader answers with the end of the log instead of none."""
     end, late_ms = _end(copy), max(row["time_ms"] for row in copy.original.rows("lookups", **_PLAIN))
@@ -211,6 +236,14 @@ def _answer(copy: Copy, place: Row, time_ms: int, offset: int | None, timestamp_
 def _end(copy: Copy) -> int:
     """The offset behind the log."""
     return 1 + max(int(row["last_offset"]) for row in copy.original.rows("batches", **_PLAIN))
+
+
+def _looks(copy: Copy) -> list[Row]:
+    """What brokers reported of the partition when the load had ended, at each look; to be changed in place."""
+    with copy.document("cluster") as cluster:
+        after = [snapshot for snapshot in cluster["snapshots"] if snapshot["phase"] in FINAL_PHASES]
+    rows = [row for snapshot in after for row in snapshot["partitions"]]
+    return [row for row in rows if (row["topic"], row["partition"]) == ("plain", 0)]
 
 
 def _latest(copy: Copy, place: Row) -> tuple[Row, Row]:

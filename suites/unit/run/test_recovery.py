@@ -118,6 +118,7 @@ OPEN = {
     "the leader moved": replace(ROW, high_watermark=None, last_stable_offset=None),
     "no stable offset": replace(ROW, last_stable_offset=None),
     "the ISR shrank": replace(ROW, isr=(1, 2)),
+    "the high watermark follows": replace(ROW, high_watermark=8, last_stable_offset=8),
 }
 
 

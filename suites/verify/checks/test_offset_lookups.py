@@ -55,6 +55,16 @@ def after_none(history: Built) -> Built:
     return history
 
 
+def ending(high: int, stable: int, *, healed: int | None = None, isr: tuple[int, ...] = (1, 2, 3)) -> Built:
+    """What the leader names as the end of the log, which is 7, at both looks, or at the earlier one `healed`."""
+    history = asked()
+    (row,) = history.drained["partitions"]
+    row |= {"high_watermark": high, "last_stable_offset": stable, "isr": list(isr)}
+    earlier = row if healed is None else row | {"high_watermark": healed}
+    history.cluster["snapshots"].insert(1, history.drained | {"phase": "healed", "partitions": [earlier]})
+    return history
+
+
 FROM_3: Final[dict[int, int | None]] = {0: 3, 1: 3, 2: 3, 3: 3, 4: 3, EARLIEST: 3}
 # What is asked, the answers, and the findings.
 SHORT_LOGS: Final[list[tuple[str, dict[int, int | None], list[str]]]] = [
@@ -147,6 +157,11 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "the end of the log as the latest": (behind(MAX_TIMESTAMP), ["offset_lookup 1"]),
     "the end of the log, which had no such record before": (after_none(behind(9)), []),
     "the end of the log, and no disk was read": (behind(9).drop("batches"), []),
+    "the end of the log, named correctly": (ending(7, 7), []),
+    "the last record as the end": (ending(6, 6), ["offset_lookup 1"]),
+    "an end behind the last record": (ending(8, 7), ["offset_lookup 1"]),
+    "a later stable offset": (ending(7, 9), ["offset_lookup 2"]),
+    "an earlier end at the second look only": (ending(6, 6, healed=7), []),
     "the end of a log that retention shortens": (behind(9, kept_by_size({9: None} | FROM_3)), []),
     "the latest record is not the last one": (unordered(), []),
     "the last record instead of the latest": (unordered({MAX_TIMESTAMP: 6}), ["offset_lookup 1"]),

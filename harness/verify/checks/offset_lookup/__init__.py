@@ -12,6 +12,8 @@ times up to `EMPTIED`, which is a note.
 A leader is also asked for the start of the log, and for the first of the records with the latest time. For that one it
 looks at its own disk only, so that nothing is expected of it on topics in the remote tier.
 
+Of the end of the log: see `log_end.py`.
+
 Where nothing shortens a log and none of it is in a remote tier, each offset is that of a record or lies in a batch on a
 disk, as that of a marker does.
 
@@ -30,6 +32,7 @@ from harness.model.finding import Kind
 from harness.model.schemas import EARLIEST, MAX_TIMESTAMP
 from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
+from harness.verify.checks.offset_lookup.log_end import wrong_ends
 from harness.verify.engine.case import UNCOMMITTED, Place
 from harness.verify.engine.kept import kept
 from harness.verify.engine.known import Known
@@ -219,21 +222,22 @@ def unanswered(given: Prepared) -> list[Failed]:
     return found
 
 
-def _not_answered(known: Known) -> Addition:
+def _ends_and_silence(known: Known) -> Addition:
     return Addition(
+        findings=[*wrong_ends(known.case)],
         doubts=[
             Doubt(
                 DoubtName.LOOKUP_UNANSWERED,
                 f"{n} requests for offsets of {topic}/{partition} by time or epoch failed: {error}",
             )
             for (topic, _, partition), (n, error) in sorted(known.of(UNANSWERED).items())
-        ]
+        ],
     )
 
 
 UNANSWERED: Final[OnDriver[Failed]] = OnDriver(name="lookups", read=unanswered, none=dict)
 CHECK: Final = Check(
-    promise="A leader finds the first record of a time or later, the start of the log, and the latest record.",
+    promise="A leader finds the first record of a time or later, the start and end of the log, and the latest record.",
     kinds={
         Kind.OFFSET_LOOKUP: Introduced(
             promise=(
@@ -274,8 +278,8 @@ CHECK: Final = Check(
     queries={"offset_lookup": offset_lookup},
     nothing_without={"offset_lookup": "lookups"},
     on_driver=(UNANSWERED,),
-    adds=_not_answered,
-    order=Order(doubts=75),
+    adds=_ends_and_silence,
+    order=Order(findings=55, doubts=75),
     planted=(
         "offset_lookup_late",
         "offset_lookup_finds_none",
@@ -291,6 +295,9 @@ CHECK: Final = Check(
         "offset_lookup_of_an_older_latest",
         "offset_lookup_of_another_than_the_latest",
         "offset_lookup_finds_no_latest",
+        "offset_lookup_of_an_earlier_end",
+        "offset_lookup_of_a_later_stable_offset",
+        "near_offset_lookup_of_an_end_before_a_marker",
         "offset_lookup_of_no_record",
         "offset_lookup_of_no_record_as_the_latest",
         "near_offset_lookup_of_a_latest_marker",
