@@ -52,6 +52,14 @@ def coordinator_offset_with_another_leader_epoch(copy: Copy) -> Expected:
 
 
 @plant
+def coordinator_offset_with_another_text(copy: Copy) -> Expected:
+    """The text that a client commits beside its offset, which Kafka Streams keeps its time in."""
+    state = _offset(copy)
+    state["answered"]["metadata"] = state["logged"]["metadata"][:-1]
+    return fails([WRONG], by_documents=True)
+
+
+@plant
 def near_wrong_coordinator_state_without_a_leader_epoch(copy: Copy) -> Expected:
     """Evidence of a harness that did not ask for it."""
     del _offset(copy)["answered"]["leader_epoch"]

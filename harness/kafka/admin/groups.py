@@ -118,10 +118,12 @@ def delete_group(wire: Wire, group: str, deadline_s: float) -> None:
 
 
 class Committed(NamedTuple):
-    """A committed offset. leader_epoch: of the record before it, as the client said; -1 = it said none."""
+    """A committed offset. leader_epoch: of the record before it, as the client said; -1 = it said none. metadata: the
+    client's own text."""
 
     offset: int
     leader_epoch: int
+    metadata: str = ""
 
 
 def group_offsets(
@@ -274,7 +276,7 @@ def _commits(answer: ApiMessage) -> tuple[dict[Place, Committed], str | None]:
     if error := next((e for e in errors if e is not None), None):
         return {}, error
     return {
-        (topic.name, p.partition_index): Committed(p.committed_offset, p.committed_leader_epoch)
+        (topic.name, p.partition_index): Committed(p.committed_offset, p.committed_leader_epoch, p.metadata or "")
         for topic in reported.topics
         for p in topic.partitions
         if p.committed_offset != _NO_OFFSET

@@ -126,7 +126,11 @@ def _offset(records: Sequence[Logged]) -> StateValue | None:
     fields = records[-1].decoded(OFFSETS)
     if fields is None:
         return None
-    return {"offset": _number(fields["Offset"]), "leader_epoch": _number(fields.get("LeaderEpoch", _NO_EPOCH))}
+    return {
+        "offset": _number(fields["Offset"]),
+        "leader_epoch": _number(fields.get("LeaderEpoch", _NO_EPOCH)),
+        "metadata": str(fields["Metadata"]),
+    }
 
 
 def _transaction(records: Sequence[Logged]) -> StateValue | None:

@@ -162,6 +162,7 @@ CHECK: Final = Check(
     planted=(
         "coordinator_offset_older_than_its_log",
         "coordinator_offset_with_another_leader_epoch",
+        "coordinator_offset_with_another_text",
         "coordinator_without_an_offset",
         "coordinator_transaction_with_an_older_epoch",
         "coordinator_transaction_open_in_fewer_partitions",

@@ -251,7 +251,7 @@ class GroupReader(LiveReader):
 
 def commit_now(consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str]:
     """Commits offsets synchronously. Returns errors by partition; an error of the whole commit counts for each."""
-    wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+    wanted = [TopicPartition(*place, offset, metadata=f"next {offset}") for place, offset in offsets.items()]
     try:
         answered = consumer.commit(offsets=wanted, asynchronous=False) or []
     except KafkaException as failure:

@@ -137,9 +137,9 @@ class Brokers:
         return state
 
 
-def at(offset: int, leader_epoch: int = 5) -> dict[str, int]:
+def at(offset: int, leader_epoch: int = 5, metadata: str = "") -> dict[str, int | str]:
     """The value of a committed offset."""
-    return {"offset": offset, "leader_epoch": leader_epoch}
+    return {"offset": offset, "leader_epoch": leader_epoch, "metadata": metadata}
 
 
 @pytest.fixture
@@ -172,6 +172,12 @@ def test_a_commit_with_another_leader_epoch(brokers: Brokers) -> None:
     brokers.offsets = {("t", 0): Committed(9, -1)}
     state = brokers.one("offset")
     assert (state.logged, state.answered, state.steady, state.was) == (at(9), at(9, -1), True, False)
+
+
+def test_a_commit_with_another_text(brokers: Brokers) -> None:
+    brokers.offsets = {("t", 0): Committed(9, 5, "mine")}
+    state = brokers.one("offset")
+    assert (state.logged, state.answered, state.steady, state.was) == (at(9), at(9, metadata="mine"), True, False)
 
 
 def test_an_offset_that_only_the_coordinator_knows(brokers: Brokers) -> None:

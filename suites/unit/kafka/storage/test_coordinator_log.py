@@ -38,9 +38,9 @@ def read(tmp_path: Path, topic: str, *batches: bytes) -> CoordinatorLog:
     return CoordinatorLogs().read(1, [tmp_path], [(topic, 3)])[topic, 3]
 
 
-def at(offset: int, leader_epoch: int = 5) -> dict[str, int]:
+def at(offset: int, leader_epoch: int = 5) -> dict[str, int | str]:
     """The value of a committed offset."""
-    return {"offset": offset, "leader_epoch": leader_epoch}
+    return {"offset": offset, "leader_epoch": leader_epoch, "metadata": ""}
 
 
 def only(log: CoordinatorLog) -> LoggedState:
