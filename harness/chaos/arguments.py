@@ -125,8 +125,7 @@ def _referred(marker: str, around: Surroundings) -> list[object]:
     scenario = around.scenario
     if marker in (*_BROKERS, *_CONTROLLERS, "parties"):
         return list(_nodes(marker, around))
-    written = {name for producer in scenario.producers if producer.when == "always" for name in producer.topics}
-    topics = [topic for topic in scenario.topics if topic.name in written]
+    topics = [topic for topic in scenario.topics if topic.name in scenario.fed]
     readers = [reader for reader in scenario.readers if reader.group]
     least = 3 if around.broken else 1  # of two replicas, the other one may be away
     found: Mapping[str, list[object]] = {

@@ -195,9 +195,8 @@ def _let_a_majority_serve(draw: Draw, number: int, outline: _Outline) -> None:
     if kept is None:
         return
     away = outline.bearing.active[kept].brokers
-    fed = {topic for producer in outline.scenario.producers if producer.when == "always" for topic in producer.topics}
     of = outline.scenario
-    served = [topic.name for topic in of.topics if topic.name in fed and acknowledges(of, [topic], away)]
+    served = [topic.name for topic in of.topics if topic.name in of.fed and acknowledges(of, [topic], away)]
     if not served:
         return
     for name in draw.order("healing", [name for name in outline.active if name != kept]):

@@ -25,5 +25,4 @@ def targets_of(scenario: Scenario) -> list[tuple[str, int]]:
     topics = {t.name: t for t in scenario.topics}
     if scenario.floors.partitions:
         return [place for text in scenario.floors.partitions for place in partition_of(text, topics, "floors")]
-    written = {name for p in scenario.producers if p.when == "always" for name in p.topics}
-    return [(name, partition) for name in sorted(written) for partition in range(topics[name].partitions)]
+    return [(name, partition) for name in sorted(scenario.fed) for partition in range(topics[name].partitions)]

@@ -60,8 +60,7 @@ class TierProbe:
         self._bundle = bundle
         self._topics: tuple[Topic, ...] = tuple(t for t in scenario.topics if is_tiered(t))
         self._names = [topic.name for topic in self._topics]
-        # Topics that producers write to all the time. The others have only as many segments as steps write.
-        self._fed = {name for p in scenario.producers if p.when == "always" for name in p.topics}
+        self._fed = scenario.fed  # the others have only as many segments as steps write
 
     def lacking(self, segments_n: int) -> str:
         """Partitions with fewer than `segments_n` segments in the tier, as text; empty when there are none."""

@@ -238,9 +238,8 @@ class Load:
         It checks only partitions with acks and with a producer that runs all the time, and no reader that shares its
         partitions with other members of a group.
         """
-        transactional, groups = self._transactional(), self._groups()
+        transactional, groups, flowing = self._transactional(), self._groups(), self._scenario.fed
         shared = {group for group in groups if groups.count(group) > 1}
-        flowing = {t for p in self._scenario.producers if p.when == "always" for t in p.topics}
         stalled = [
             f"reader {name} of {topic}/{partition}"
             for name, reader in self._readers.items()

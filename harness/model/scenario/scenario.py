@@ -349,6 +349,11 @@ class Scenario:
         return tuple(sorted(group for group in readers | processors | carried if group))
 
     @builtins.property
+    def fed(self) -> frozenset[str]:
+        """The topics to which a producer writes all the time."""
+        return frozenset(name for p in self.producers if p.when == "always" for name in p.topics)
+
+    @builtins.property
     def java_clients(self) -> bool:
         """Whether a client of it is the release's own."""
         return any(p.client in (JAVA, STREAMS) for p in self.producers) or any(r.client == JAVA for r in self.readers)
