@@ -43,6 +43,7 @@ class DoubtName(Described):
     NODE_KILLED = "node_killed", "A node got a SIGKILL that the harness did not send.", DoubtOrigin.MACHINE
     HELPER_ENDED = "helper_ended", "A process ended that is beside the nodes, such as toxiproxy.", DoubtOrigin.MACHINE
     ADDRESS_IN_USE = "address_in_use", "A node ended because its address was taken.", DoubtOrigin.MACHINE
+    HOST_MEMORY_FULL = "host_memory_full", "A node ended because the machine had no memory for it.", DoubtOrigin.MACHINE
     HOST_DISK_FULL = "host_disk_full", "A node ended because the disk of the machine was full.", DoubtOrigin.MACHINE
     CHECK_FAILED = "check_failed", "A check failed, and proves nothing; its name is behind a colon."
     CHECK_MISSING = "check_missing", "The run was played with a plugin, and the judge did not have a check of it."

@@ -18,6 +18,8 @@ _REACH_BYTES: Final = 1 << 17
 _OUT_OF_MEMORY: Final = "java.lang.OutOfMemoryError"
 _NO_SPACE: Final = "No space left on device"
 _ADDRESS_IN_USE: Final = "java.net.BindException"
+# A JVM says so where the machine refuses memory; its own limit is another error, and the kernel kills without a word.
+_NO_MEMORY: Final = ("insufficient memory for the Java Runtime", "Could not reserve enough space for")
 REFUSED_SETTINGS: Final = "ConfigException"  # in the error of a node that did not accept its settings
 _ERRORS: Final = (" ERROR ", " FATAL ", "Exception", _OUT_OF_MEMORY, "fatal error has been detected")
 _Process = tuple[str, int]  # its name, and when it ended: a container that has ended has no pid
@@ -95,6 +97,7 @@ class Exits:
             signal=-code if code < 0 else None,
             out_of_memory=process.out_of_memory or any(_OUT_OF_MEMORY in line for line in errors),
             host_disk_full=full and name in self._nodes,
+            host_memory_full=any(text in line for line in searched for text in _NO_MEMORY) and name in self._nodes,
             address_in_use=any(_ADDRESS_IN_USE in line for line in errors) and name in self._nodes,
             error=errors[-1].strip() if errors else None,
             log=tuple(line for log in logs for line in self._last(log, _LINES)),

@@ -22,6 +22,7 @@ class ProcessExit(Record, frozen=True, kw_only=True):
         bool, meaning("its JVM logged OutOfMemoryError, or it reached the memory limit of its container")
     ] = False
     host_disk_full: Annotated[bool, meaning("it logged that no space is left, and it had no disk of its own")] = False
+    host_memory_full: Annotated[bool, meaning("its JVM logged that the machine gave it no memory")] = False
     address_in_use: Annotated[bool, meaning("it logged that another process had its address")] = False
     error: Annotated[str | None, meaning("the last error or exception in its logs since its start; null = none")] = None
     log: Annotated[tuple[str, ...], meaning("the last lines of its log since its start; not judged")] = ()
@@ -45,6 +46,9 @@ class ProcessExit(Record, frozen=True, kw_only=True):
         if self.host_disk_full:
             text = f"{self.name} ended ({self.status}) when the disk of the machine was full"
             return Doubt(DoubtName.HOST_DISK_FULL, f"{text}: {self.error}")
+        if self.host_memory_full:
+            text = f"{self.name} ended ({self.status}) when the machine had no memory for it"
+            return Doubt(DoubtName.HOST_MEMORY_FULL, f"{text}: {self.error}")
         if self.address_in_use:
             text = f"{self.name} ended ({self.status}) because another process of the machine had its address"
             return Doubt(DoubtName.ADDRESS_IN_USE, f"{text}: {self.error}")

@@ -2,8 +2,8 @@
 
 Faults that make a node end by itself state that as a fact, with the node and the times. Nothing else covers an end: not
 another fault at that time, not that the node was about to be killed, and not that it had never started. A SIGKILL from
-outside, a full disk of the machine, an address that another process has and the end of a process beside the nodes are
-the machine's, and doubts.
+outside, a machine without disk or memory left, an address that another process has and the end of a process beside the
+nodes are the machine's, and doubts.
 """
 
 from __future__ import annotations

@@ -73,6 +73,7 @@ CASES: dict[str, tuple[Built, list[str], list[str]]] = {
         [],
     ),
     "the machine's disk was full": (died(exited(host_disk_full=True, error="No space")), [], ["host_disk_full"]),
+    "the machine had no memory": (died(exited(host_memory_full=True)), [], ["host_memory_full"]),
     "another process had its address": (died(exited(address_in_use=True)), [], ["address_in_use"]),
     "toxiproxy": (died(exited(name="toxiproxy", node=None)), [], ["helper_ended"]),
     "down at the end": (died(exited(), edit=down), ["crashed", "not_recovered"], []),

@@ -111,6 +111,13 @@ def test_what_an_earlier_process_logged_is_not_the_reason(files: NodeFiles) -> N
         (0, "", False, False, None),
         (1, "java.io.IOException: No space left on device", False, False, DoubtName.HOST_DISK_FULL),
         (1, "java.io.IOException: No space left on device", False, True, None),
+        (
+            1,
+            "# There is insufficient memory for the Java Runtime Environment",
+            False,
+            False,
+            DoubtName.HOST_MEMORY_FULL,
+        ),
         (1, "Caused by: java.net.BindException: Address already in use", False, False, DoubtName.ADDRESS_IN_USE),
     ],
 )
