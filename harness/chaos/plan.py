@@ -270,7 +270,7 @@ def usable(profile: Profile) -> tuple[type[Kind], ...]:
 
 
 def _lots(kind: type[Kind], profile: Profile) -> int:
-    return profile.folders.get(folder_of(kind), 1)
+    return profile.kinds.get(kind.do, profile.folders.get(folder_of(kind), 1))
 
 
 def _disturbances() -> tuple[type[Kind], ...]:

@@ -10,12 +10,13 @@ import tomllib
 from dataclasses import dataclass, field, fields
 from hashlib import sha256
 from pathlib import Path
-from typing import Final, Literal, cast, get_args
+from typing import Annotated, Final, Literal, cast, get_args
 
 from harness.clusters.choosing import CAPABILITIES
+from harness.faults.steps.registry import all_kinds
 from harness.model.errors import BadInput
 from harness.model.hints import hint
-from harness.model.scenario.scenario import ClusterShape
+from harness.model.scenario.scenario import ClusterShape, Range
 from harness.model.scenario.toml import build
 from harness.model.user_files import read_text
 
@@ -28,12 +29,27 @@ WEIGHT_MAX: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """The sizes that are drawn from: of the values of records, and of segments. From 4.0 on brokers accept none below
+    1 MiB; large ones let a follower that was away fetch more at once than a segment has, once that is reduced."""
+
+    value_bytes: tuple[Annotated[int, Range(1, 100_000)], ...] = (50, 200, 1000)
+    segment_bytes: tuple[Annotated[int, Range(1 << 20, 1 << 30)], ...] = (1 << 20, 1 << 20, 1 << 24)
+
+    def __post_init__(self) -> None:
+        if not self.value_bytes or not self.segment_bytes:
+            raise BadInput("sizes: give a list with at least one number")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _File:
     """The keys of a file."""
 
     capabilities: tuple[str, ...]
     folders: dict[str, int] = field(default_factory=dict)
+    kinds: dict[str, int] = field(default_factory=dict)
     forms: dict[str, int] = field(default_factory=dict)
+    sizes: Sizes = Sizes()
     shape: dict[str, object] = field(default_factory=dict)
     sloppy_percent: int = 20
     block: int = 10
@@ -42,7 +58,8 @@ class _File:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
     """capabilities: what its faults may need of a backend. folders: weights of the folders of faults, 1 where none is
-    given. forms: weights of forms of topics. shape: by field of a cluster's shape, the values that are drawn from.
+    given. kinds: weights of faults and operations, which replace those of their folders. forms: weights of forms of
+    topics. shape: by field of a cluster's shape, the values that are drawn from.
 
     sloppy_percent: the share of episodes that may lose records by their settings. block: so many episodes in a row have
     clusters of the same shape, so that they share one. digest: of its file.
@@ -51,7 +68,9 @@ class Profile:
     name: str
     capabilities: frozenset[str]
     folders: dict[str, int]
+    kinds: dict[str, int]
     forms: dict[str, int]
+    sizes: Sizes
     shape: dict[str, tuple[object, ...]]
     sloppy_percent: int
     block: int
@@ -94,6 +113,9 @@ def _parsed(name: str, text: str) -> Profile:
     if unknown := sorted(set(file.capabilities) - known):
         raise BadInput(f"{where}: capabilities: there is no {unknown[0]!r}{hint(unknown[0], known)}")
     _check_weights(file.folders, f"{where}: folders")
+    _check_weights(file.kinds, f"{where}: kinds")
+    if unknown := sorted(set(file.kinds) - (words := {kind.do for kind in all_kinds()})):
+        raise BadInput(f"{where}: kinds: there is no {unknown[0]!r}{hint(unknown[0], words)}")
     _check_weights(file.forms, f"{where}: forms")
     if other := sorted(set(file.forms) - set(FORMS)):
         raise BadInput(f"{where}: forms: there is no form {other[0]!r}; they are {', '.join(FORMS)}")
@@ -103,7 +125,9 @@ def _parsed(name: str, text: str) -> Profile:
         name=name,
         capabilities=frozenset(file.capabilities),
         folders=file.folders,
+        kinds=file.kinds,
         forms=file.forms,
+        sizes=file.sizes,
         shape=_shapes(file.shape, where),
         sloppy_percent=file.sloppy_percent,
         block=file.block,

@@ -6,6 +6,7 @@ Sizes are small on purpose: segments, batches, transactions and the number of pa
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, cast
 
 from harness.chaos.draw import Draw
@@ -32,8 +33,6 @@ TOPICS_MAX: Final = 3
 # How many acknowledged records a second the whole load aims at: a machine with two processors runs brokers, too.
 RATES_PER_S: Final = (100, 200, 400)
 SEGMENT_BYTES: Final = "1048576"  # the least that brokers accept from 4.0 on
-# Large ones let a follower that was away fetch more at once than a segment has, once segment.bytes is reduced.
-_SEGMENT_BYTES: Final = (SEGMENT_BYTES, SEGMENT_BYTES, "16777216")
 _RETENTION_BYTES: Final = ("", "", "20971520", "41943040")  # of a topic in the tier, which fills many segments
 _SEGMENT_MS: Final = ("1000", "5000", "")  # how often they roll although they are not full; "" = never
 _WORDS: Final[dict[Form, str]] = {
@@ -61,9 +60,13 @@ def shape_of(draw: Draw, profile: Profile) -> ClusterShape:
 def load_of(draw: Draw, profile: Profile, shape: ClusterShape, *, name: str, sloppy: bool) -> Scenario:
     """A scenario without steps: topics, producers, readers and admins."""
     forms = _forms(draw, profile, shape)
-    topics = [_topic(draw.within(f"topic {n}"), n, form, shape, sloppy=sloppy) for n, form in enumerate(forms, 1)]
+    sizes = profile.sizes
+    topics = [
+        _topic(draw.within(f"topic {n}"), n, form, shape, sizes.segment_bytes, sloppy=sloppy)
+        for n, form in enumerate(forms, 1)
+    ]
     producers = [
-        _producer(draw.within(f"producer {n}"), topic, form, sloppy=sloppy)
+        _producer(draw.within(f"producer {n}"), topic, form, sizes.value_bytes, sloppy=sloppy)
         for n, (topic, form) in enumerate(zip(topics, forms, strict=True), 1)
     ]
     if processor := _processor(draw.within("processor"), topics, forms):
@@ -96,10 +99,12 @@ def _forms(draw: Draw, profile: Profile, shape: ClusterShape) -> list[Form]:
     return forms
 
 
-def _topic(draw: Draw, number: int, form: Form, shape: ClusterShape, *, sloppy: bool) -> Topic:
+def _topic(
+    draw: Draw, number: int, form: Form, shape: ClusterShape, segment_bytes: Sequence[int], *, sloppy: bool
+) -> Topic:
     replicas = draw.one("replicas", [3, 3, 2, 1] if sloppy else [3, 3, 3, 2], key=str)
     # A tier gets closed segments only.
-    sizes = _SEGMENT_BYTES if form in ("plain", "transactional") else (SEGMENT_BYTES,)
+    sizes = [str(size) for size in segment_bytes] if form in ("plain", "transactional") else [SEGMENT_BYTES]
     config: Config = {"segment.bytes": draw.one("segment.bytes", sizes)}
     if rolled := draw.one("segment.ms", _SEGMENT_MS):
         config["segment.ms"] = rolled
@@ -131,7 +136,7 @@ def _assignment(draw: Draw, partitions: int, replicas: int, brokers: int) -> tup
     return tuple(tuple(order[(p + n) % brokers] for n in range(replicas)) for p in range(partitions))
 
 
-def _producer(draw: Draw, topic: Topic, form: Form, *, sloppy: bool) -> Producer:
+def _producer(draw: Draw, topic: Topic, form: Form, value_bytes: Sequence[int], *, sloppy: bool) -> Producer:
     weak = sloppy and form != "transactional" and draw.chance("acks=1", 60)
     transactions = None
     if form == "transactional":
@@ -148,7 +153,7 @@ def _producer(draw: Draw, topic: Topic, form: Form, *, sloppy: bool) -> Producer
         keyed=keyed,
         tombstones=0.1 if form == "compacted" and draw.chance("tombstones", 50) else 0.0,
         headers=draw.chance("headers", 20),
-        value_bytes=1000 if form == "tiered" else draw.one("value_bytes", (50, 200, 1000), key=str),
+        value_bytes=1000 if form == "tiered" else draw.one("value_bytes", value_bytes, key=str),
         rate_per_s=None if form == "tiered" else draw.one("rate", RATES_PER_S, key=str),
         transactions=transactions,
         client="java" if draw.chance("java", 15) else "librdkafka",

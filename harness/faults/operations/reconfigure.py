@@ -49,7 +49,9 @@ class Reconfigure(Fault):
 
     @classmethod
     def drawn_in(cls, scenario: Scenario, chosen: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:  # noqa: ARG003
-        return {"config": (*_OF_BOTH, *(_OF_TOPICS if chosen.get("topic") else _OF_BROKERS))}
+        if chosen.get("topic"):
+            return {"node": ("",), "config": (*_OF_BOTH, *_OF_TOPICS)}
+        return {"config": (*_OF_BOTH, *_OF_BROKERS)}
 
     def victims(self) -> str:
         """No node is broken."""
