@@ -27,6 +27,8 @@ CLAUSES: Final[Columns] = {
     "before_offset": "int64?",
     "since_ns": "int64",  # acknowledged at that time or later
     "until_ns": "int64?",  # acknowledged, or sent if never acknowledged, before this
+    # of `late_acks`: another record at the offset, acknowledged at that time or later, shows that two leaders gave it
+    "others_ns": "int64",
     "took_ns": "int64",  # at least this long from the send to the acknowledgement
     # for findings without a record, and so without a time: their reason; null = for findings with a record. Also the
     # reason of records that a reader passed over, see `with_holding`
@@ -55,6 +57,7 @@ class Clause(NamedTuple):
     before_offset: int | None
     since_ns: int
     until_ns: int | None
+    others_ns: int
     took_ns: int
     of_reason: str | None
     why: str
@@ -132,10 +135,12 @@ def clauses(
     reader: str | None = None,
     offsets: tuple[int, int | None] = (0, None),
     acked_ns: tuple[int, int] = (0, UNBOUNDED),
+    others_ns: int | None = None,
     took_ns: int = 0,
     reason: str | None = None,
 ) -> Iterator[Clause]:
-    """One clause for each kind; arguments that are left out match anything."""
+    """One clause for each kind; arguments that are left out match anything. others_ns: by default the first time of
+    `acked_ns`."""
     for kind in kinds:
         yield Clause(
             number,
@@ -147,6 +152,7 @@ def clauses(
             reader,
             *offsets,
             *acked_ns,
+            acked_ns[0] if others_ns is None else others_ns,
             took_ns,
             reason,
             why,

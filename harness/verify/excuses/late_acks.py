@@ -6,7 +6,8 @@ contract permits their loss if it permits it before the election. The new leader
 and must not lose any of these. The evidence does not name the leader that acknowledged a record, so the log decides:
 
 - Another record that was written after the election, or a transaction marker, is at the same offset. One leader gives
-  an offset once, so the missing record came from the deposed leader: it is excused.
+  an offset once, so the missing record came from the deposed leader: it is excused. Where no log has anything of an
+  epoch in between, an older record shows the same: the missing one came from the leader of that epoch.
 - Nothing is at the offset, or something from before the election. Which leader acknowledged it is unknown: a doubt.
 
 After the deposed leader learned of the election, a missing record condemns (`LeaderChange.late_ns`).
@@ -60,7 +61,7 @@ def late_acks(rows: DataFrame, given: Prepared, late: Sequence[Clause]) -> DataF
     latest = F.array_max(F.transform("holding", _of_clause))
     one = F.when(F.col("excused_by").isNull() & (F.size("holding") > 0), latest)
     joined = with_holding(rows, given.spark, late).withColumn("late", one).drop("holding")
-    named = {"elected_ns": F.col("late.since_ns"), "why": F.col("late.of.why"), "late_excuse": F.col("late.of.excuse")}
+    named = {"others_ns": F.col("late.others_ns"), "why": F.col("late.of.why"), "late_excuse": F.col("late.of.excuse")}
     joined = kept(joined.withColumns(named).drop("late"))
     perhaps = joined.where("why IS NOT NULL")
     replaced = _replaced(perhaps, given).withColumn("replaced", F.lit(True))
@@ -75,12 +76,12 @@ def late_acks(rows: DataFrame, given: Prepared, late: Sequence[Clause]) -> DataF
 
 
 def _of_clause(clause: Column) -> Column:
-    return F.struct(clause["since_ns"].alias("since_ns"), excuse_of(clause).alias("of"))
+    return F.struct(clause["since_ns"], clause["others_ns"], excuse_of(clause).alias("of"))
 
 
 def _replaced(perhaps: DataFrame, given: Prepared) -> DataFrame:
-    """The places of records at whose offset the log has something else that was written after the election."""
-    wanted = F.broadcast(perhaps.where("offset IS NOT NULL").select(*_AT, "elected_ns").distinct())
+    """The places of records at whose offset the log has something else that was written from `others_ns` on."""
+    wanted = F.broadcast(perhaps.where("offset IS NOT NULL").select(*_AT, "others_ns").distinct())
     stands = given.observations.where(given.drained).select(
         *PLACE, "offset", F.col("stream").alias("other_stream"), F.col("seq").alias("other_seq")
     )
@@ -92,9 +93,9 @@ def _replaced(perhaps: DataFrame, given: Prepared) -> DataFrame:
         F.when(F.col("outcome") == Outcome.ACKED.value, F.col("returned_ns")).alias("other_ns"),
     )
     others = others.join(sends, [BUNDLE, "other_stream", "other_seq"], "left")
-    others = others.where("other_ns IS NULL OR other_ns >= elected_ns").select(*_AT)
+    others = others.where("other_ns IS NULL OR other_ns >= others_ns").select(*_AT)
     markers = given.batches.where("control IN ('commit', 'abort')").select(
         *PLACE, F.col("base_offset").alias("offset"), "max_timestamp_ms"
     )
-    under = markers.join(wanted, [*PLACE, "offset"]).where("max_timestamp_ms >= elected_ns DIV 1000000").select(*_AT)
+    under = markers.join(wanted, [*PLACE, "offset"]).where("max_timestamp_ms >= others_ns DIV 1000000").select(*_AT)
     return others.unionByName(under).distinct()

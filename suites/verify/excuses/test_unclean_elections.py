@@ -108,6 +108,19 @@ def isolated(lost_at_ns: int, *, other_ns: int | None = LATER_NS + 5 * S) -> Bui
     return fault(built, LATER_NS - S, LATER_NS + 90 * S)
 
 
+def overtaken(lost_at_ns: int, *, other: bool = True) -> Built:
+    """Broker 1 was cut off when broker 2 was elected, and acknowledged records meanwhile. It leads again, from offset 4
+    on, with its own log, which has another record at the offset of the one that was acknowledged at `lost_at_ns`."""
+    built = acks_one("AAAAA").build(edits(epochs((0, 0), (2, 4)), *([replaced(2)] if other else [])))
+    if not other:
+        built.drop("observations", offset=2).change("batches", {"control": "other"}, base_offset=2)
+    metadata = Metadata().led(2, LATER_NS, isr=(2,), elr=(1,)).led(1, LATER_NS + 5 * S, isr=(1,), elr=(2,))
+    built = with_history(acked_at(built, 2, lost_at_ns), metadata)
+    if other:
+        sent_by_another(built, 2, LATER_NS - S)
+    return fault(built, LATER_NS - 3 * S, LATER_NS + 4 * S)
+
+
 def rejoined(built: Built, at_ns: int) -> Built:
     """The deposed leader was in the ISR again then."""
     built.metadata = Metadata().led(2, LATER_NS, isr=(2, 3)).in_sync(at_ns, 1, 2, 3).history()
@@ -157,6 +170,36 @@ CASES: dict[str, tuple[Built, list[str], int, list[str]]] = {
     "acks=1: no leader changed": (with_history(acks_one("AAA").build(cut(2)), Metadata()), ["lost 1"], 0, []),
     "acks=1: a leader that only gets a new epoch lacks nothing": (
         with_history(acks_one("AAA").build(edits(cut(2), epochs((0, 0), (1, 2)))), Metadata().led(1, LATER_NS)),
+        ["lost 1"],
+        0,
+        [],
+    ),
+    "acks=1: the next leader has nothing of that epoch, and its own record there": (
+        overtaken(LATER_NS + S),
+        [],
+        1,
+        [],
+    ),
+    "acks=1: the same, acknowledged by the leader that was replaced and did not know it yet": (
+        overtaken(LATER_NS + 6 * S),
+        [],
+        1,
+        [],
+    ),
+    "acks=1: the next leader has nothing of that epoch, and nothing is there": (
+        overtaken(LATER_NS + S, other=False),
+        [],
+        0,
+        ["leader_unknown"],
+    ),
+    "acks=1: another record is there, and it was acknowledged before the epoch that left nothing": (
+        overtaken(LATER_NS - 2 * S),
+        ["lost 1"],
+        0,
+        [],
+    ),
+    "acks=1: another record is there, and it was acknowledged when all brokers knew the next leader": (
+        overtaken(LATER_NS + 300 * S),
         ["lost 1"],
         0,
         [],

@@ -126,7 +126,7 @@ def _acks_keep(settings: Settings) -> str:
     if acks == "0":
         return "acks=0 promises nothing, and no excuse covers this loss"
     limits = [
-        *(["those at or above the log end of the next leader after a leader change"] if acks == "1" else []),
+        *(["those that the next leader lacks after a leader change"] if acks == "1" else []),
         *(["those that an unclean election may lose"] if topic and topic.unclean_election else []),
     ]
     unless = f", except {' and '.join(limits)}" if limits else ""
