@@ -21,6 +21,7 @@ ids = [s.name for s in GATE]
 BUGS = {
     "kafka_17375",
     "kafka_20734",
+    "partitions_added_before_return",
     "tiered_left_under_load",
     "tiered_unclean_far",
     "tiered_unclean_rolled",
