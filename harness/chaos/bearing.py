@@ -8,7 +8,7 @@ these the losses that topics permit.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache
 from typing import Final, cast
@@ -156,17 +156,14 @@ class Bearing:
 
     def _without_effect(self, kind: Kind, taken: Taken, plan: StepValidation) -> str | None:
         """Why a step could not show an effect beside the faults that are active; None if it could."""
-        groups = _groups_of(kind, self.scenario)
-        of_others = (_groups_of(plan.earlier[name], self.scenario, _KEPT_AWAY) for name in self.active)
-        if busy := sorted(groups & frozenset().union(*of_others)):
-            return f"another fault has the members of {busy[0]}"
-        # The nodes of two such faults may be the same one when they begin, whatever their expressions are.
-        if _on_way_of_clients(kind) and any(_on_way_of_clients(plan.earlier[name]) for name in self.active):
-            return "another fault has the links of clients"
+        if taken_clients := _clients_taken(kind, [plan.earlier[name] for name in self.active], self.scenario):
+            return taken_clients
         away = sum(one.brokers for one in self.active.values())
         if not away or (taken.controllers and not taken.brokers):
             return None  # a controller shows its absence without any load
-        if groups and not acknowledges(self.scenario, internal_topics(self.scenario.shape), away):
+        if _groups_of(kind, self.scenario) and not acknowledges(
+            self.scenario, internal_topics(self.scenario.shape), away
+        ):
             return "no group could commit"
         named = _topics_named(kind, self.scenario)
         if idle := next((topic for topic in named if not _is_served(self.scenario, topic, away)), None):
@@ -202,6 +199,19 @@ def _groups_of(kind: Kind, scenario: Scenario, facts: frozenset[FactKind] = _OF_
     return frozenset(group_of.get(f.client, f.client) for f in kind.declared() if f.kind in facts and f.client)
 
 
+def _clients_taken(kind: Kind, others: Sequence[Kind], scenario: Scenario) -> str | None:
+    """Why the clients that a step needs are out of its reach beside other faults; None if they are not."""
+    groups, on_way = _groups_of(kind, scenario), any(map(_on_way_of_clients, others))
+    if busy := sorted(groups & frozenset().union(*(_groups_of(one, scenario, _KEPT_AWAY) for one in others))):
+        return f"another fault has the members of {busy[0]}"
+    if not _on_way_of_clients(kind):
+        return "members of a group may not reach their brokers" if groups and on_way else None
+    if any(_groups_of(one, scenario) for one in others):
+        return "members of a group may not reach their brokers"
+    # The nodes of two such faults may be the same one when they begin, whatever their expressions are.
+    return "another fault has the links of clients" if on_way else None
+
+
 def _on_way_of_clients(kind: Kind) -> bool:
     return isinstance(kind, Fault) and (kind.diverts or OF_CLIENTS in kind.breaks())
 
@@ -235,8 +245,9 @@ def acknowledges(scenario: Scenario, topics: Iterable[Topic], away: int) -> bool
 
 
 def _keeps_all(topic: Topic) -> bool:
-    """Whether a replica stays eligible whenever it leaves the ISR (KIP-966): then no copy of the topic may be lost."""
-    return 1 < topic.replicas <= int(topic.config.get(MIN_INSYNC, "2"))
+    """Whether a replica stays eligible whenever it leaves the ISR (KIP-966): then no copy of the topic may be lost. The
+    only replica always does."""
+    return topic.replicas <= int(topic.config.get(MIN_INSYNC, "2"))
 
 
 def taken_by(kind: Kind, plan: StepValidation) -> Taken:

@@ -163,6 +163,8 @@ TOGGLED = step("reconfigure", topic="t", config={"compression.type": "gzip"})
         (AWAY, step("restart_reader", reader="stranger"), None),
         (HELD, step("cut", src="client", dst="leader(t/0)"), "another fault has the links of clients"),
         (step("isolate", node="leader(t/1)", away_from=["clients"]), HELD, "another fault has the links of clients"),
+        (HELD, step("reader_dies", group="g"), "members of a group may not reach their brokers"),
+        (step("reader_dies", group="g"), HELD, "members of a group may not reach their brokers"),
         (HELD, step("slow", src="followers(t/0)", dst="leader(t/0)", latency_ms=50), None),
     ],
 )
