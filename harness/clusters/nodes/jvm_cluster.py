@@ -135,7 +135,7 @@ class JvmCluster:
             for node in self._resources.plan.nodes:
                 self.wait_started(node, max(0.0, give_up_at - time.monotonic()))
         except HarnessFailure:
-            self._let_first_starts_fail()
+            self._forget_what_says_nothing()
             raise
         if self._security:
             at = {node: self.direct_address(node) for node in self._resources.plan.nodes}
@@ -370,7 +370,7 @@ class JvmCluster:
 
     # --- internal ---
 
-    def _let_first_starts_fail(self) -> None:
+    def _forget_what_says_nothing(self) -> None:
         """Forgets the ends of nodes that tell nothing of the release under test: they run another one, or refused the
         settings that the harness and the scenario gave them."""
         refused = any(REFUSED_SETTINGS in (one.error or "") for one in self.exits())

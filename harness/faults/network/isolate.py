@@ -53,9 +53,8 @@ class Isolate(Fault):
     def drawn_in(cls, scenario: Scenario, chosen: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:
         if chosen.get("node") in fed_leaders(scenario, *CLIENTS):
             return cls.drawn
-        return {
-            "away_from": tuple(sides for sides in cls.drawn["away_from"] if sides != _CLIENTS)
-        }  # they may not ask it
+        # Clients may ask nothing of another node.
+        return {"away_from": tuple(sides for sides in cls.drawn["away_from"] if sides != _CLIENTS)}
 
     def __post_init__(self) -> None:
         check_sides(self.away_from)
