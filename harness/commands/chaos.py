@@ -30,12 +30,14 @@ from harness.commands.scenario_selection import Choice, Wanted, assign_backends
 from harness.commands.tries import Tries, drive_task
 from harness.commands.verify import BatchVerdicts, check_judge, judge_each
 from harness.evidence.gate import GateSummary, write_gate
+from harness.evidence.known import with_known
 from harness.kafka.release.cache import default_cache
 from harness.kafka.release.digests import files_of
 from harness.kafka.release.release import Release
 from harness.model.documents.manifest import NamedRelease
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
+from harness.model.known_findings import KnownFile
 from harness.model.scenario.scenario import Scenario
 from harness.model.scenario.toml_text import text_of
 from harness.model.verdict import Status, Verdict
@@ -61,6 +63,7 @@ class ChaosOptions:
     hours: float | None = None
     episodes: int | None = None
     stop_on_first: bool = False
+    known: KnownFile | None = None
 
     def plants(self, episode: int) -> bool:
         """Whether the harness plants a loss in this episode."""
@@ -145,7 +148,7 @@ def _play(
     _judge_waiting(playing)
     while not playing.is_over(night.next_episode()):
         _play_batch(playing)
-    summary = summary_of(night, named, options.gate.limits)
+    summary = with_known(summary_of(night, named, options.gate.limits), options.out, options.known)
     write_gate(options.out, summary)
     return NightResult(night, summary)
 

@@ -10,12 +10,14 @@ from typing import Final, TypedDict, Unpack
 import click
 
 from harness.commands.exit_codes import may_be_written, writable_folder
+from harness.commands.known_option import with_known
 from harness.commands.option_types import PATH, SEED_MAX, Whole, with_brokers, with_plugins
 from harness.commands.options import GateOptions
 from harness.commands.output import Output, with_answer, with_output
 from harness.evidence.documents import plain
 from harness.model.errors import BadInput
 from harness.model.exits import Exit
+from harness.model.known_findings import KnownFile
 from harness.model.limits import limits_of
 
 _EPISODES_MAX: Final = 10**9
@@ -67,6 +69,7 @@ def _options(seed: int, where: _Where) -> GateOptions:
     help="In each N-th episode the harness plants a loss, which must be found; it counts nowhere else.",
 )
 @click.option("--out", type=PATH, required=True, metavar="DIR", help="Folder of the night; a killed one continues.")
+@with_known
 def chaos(
     hours: float | None,
     episodes: int | None,
@@ -75,6 +78,7 @@ def chaos(
     stop_on_first: bool,
     plant_every: int,
     out: Path,
+    known: KnownFile | None,
     output: Output,
     **where: Unpack[_Where],
 ) -> Exit:
@@ -101,6 +105,7 @@ def chaos(
         episodes=episodes,
         stop_on_first=stop_on_first,
         planted_every=plant_every,
+        known=known,
     )
     with output.progress() as progress:
         result = night.chaos(options, progress)

@@ -1,15 +1,18 @@
 """Applies known findings to a gate. Verdicts stay as they are: only the word and the exit code of the gate may change.
 
 An entry covers findings of a try when scenario, kind, topic and release match, it has not expired, and the sum of all
-findings that it names is within its limit. A FAIL of which each condemning finding is covered counts as PASS; with a
-doubt beside it, as INCONCLUSIVE, because a doubt is never covered. The rule for tries then decides as always, see
-`evidence.gate.decided`.
+findings that it names is within its limit. Generated scenarios of a night have one entry for all of them: it needs a
+line in a log of the brokers that shows the cause, and that names the partition of the finding.
+
+A FAIL of which each condemning finding is covered counts as PASS; with a doubt beside it, as INCONCLUSIVE, because a
+doubt is never covered. The rule for tries then decides as always, see `evidence.gate.decided`.
 """
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,11 +28,12 @@ from harness.evidence.gate import (
     decided,
     origins_of,
 )
+from harness.evidence.layout import LOGS
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.doubt_names import DoubtOrigin
 from harness.model.errors import BadEvidence
 from harness.model.finding import Finding
-from harness.model.known_findings import KnownFile, KnownFinding
+from harness.model.known_findings import EPISODES, KnownFile, KnownFinding
 from harness.model.own_names import without_prefix
 from harness.model.verdict import Status, Verdict
 
@@ -92,9 +96,22 @@ class _Folder:
             return None
         return verdict if verdict.status is one.status and verdict.scenario == scenario else None
 
+    def says(self, bundle: str, text: str, finding: Finding) -> bool:
+        """Whether a line in a log of the brokers has a text, and names the partition of a finding."""
+        if finding.topic is None or finding.partition is None:
+            return False
+        place = re.compile(rf"(?<![\w.-]){re.escape(f'{finding.topic}-{finding.partition}')}(?!\d)")
+        lines = (line for log in (self.evidence / bundle / LOGS).glob("*") for line in _lines(log))
+        return any(text in line and place.search(line) for line in lines)
+
     def _itself(self, one: Try) -> Path:
         """The evidence, where it is that bundle."""
         return self.evidence if self.evidence.absolute().name == one.bundle else self.evidence / one.bundle
+
+
+def _lines(log: Path) -> Iterator[str]:
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        yield from lines
 
 
 def _after(
@@ -108,7 +125,7 @@ def _after(
     if not there:
         return None
     tries = [
-        _try_after(one, verdict, summary, known, noted)
+        _try_after(one, verdict, summary, folder, known, noted)
         for one, verdict in zip(result.tries, verdicts, strict=True)
         if verdict is not None
     ]
@@ -118,11 +135,13 @@ def _after(
     return None if after is Status.FAIL else after
 
 
-def _try_after(one: Try, verdict: Verdict, summary: GateSummary, known: KnownFile, noted: _Findings) -> Try:
+def _try_after(
+    one: Try, verdict: Verdict, summary: GateSummary, folder: _Folder, known: KnownFile, noted: _Findings
+) -> Try:
     if verdict.status is not Status.FAIL:
         return replace(one, origins=origins_of(verdict))
     condemning = [finding for finding in verdict.findings if finding.condemns]
-    covered = _covered(condemning, one.bundle, verdict, summary, known, noted)
+    covered = _covered(condemning, one.bundle, verdict, summary, folder, known, noted)
     if not condemning or not covered:
         return one
     if verdict.doubts:  # of whatever origin: with a finding in the same run, its doubts may be about the release
@@ -135,13 +154,14 @@ def _covered(
     bundle: str,
     verdict: Verdict,
     summary: GateSummary,
+    folder: _Folder,
     known: KnownFile,
     noted: _Findings,
 ) -> bool:
     """Whether entries cover all of these findings. Notes each match, and each entry that was no match."""
     by_entry: defaultdict[KnownFinding | None, list[Finding]] = defaultdict(list)
     for finding in condemning:
-        by_entry[_entry_of(finding, verdict, summary, known)].append(finding)
+        by_entry[_entry_of(finding, bundle, verdict, summary, folder, known)].append(finding)
     whole = None not in by_entry
     for entry, found in by_entry.items():
         if entry is None:
@@ -155,16 +175,20 @@ def _covered(
     return whole
 
 
-def _entry_of(finding: Finding, verdict: Verdict, summary: GateSummary, known: KnownFile) -> KnownFinding | None:
-    """The entry for a finding. No two of a file match the same one."""
+def _entry_of(
+    finding: Finding, bundle: str, verdict: Verdict, summary: GateSummary, folder: _Folder, known: KnownFile
+) -> KnownFinding | None:
+    """The first entry for a finding."""
+    scenario = EPISODES if summary.night is not None else verdict.scenario
     releases = {summary.release.version, verdict.facts.release.version if verdict.facts.release else None} - {None}
     fitting = (
         entry
         for entry in known.entries
-        if (entry.scenario, entry.kind) == (verdict.scenario, finding.kind.value)
+        if (entry.scenario, entry.kind) == (scenario, finding.kind.value)
         and entry.topic in (None, finding.topic and without_prefix(finding.topic))
         and releases
         and all(entry.covers(release) for release in releases)
+        and (entry.log is None or folder.says(bundle, entry.log, finding))
     )
     return next(fitting, None)
 
@@ -184,7 +208,8 @@ def _refusal(entry: KnownFinding, found: Sequence[Finding], verdict: Verdict, kn
 
 def _why_unused(entry: KnownFinding, summary: GateSummary, known: KnownFile) -> str:
     """Why no finding needed an entry."""
-    result = next((one for one in summary.results if one.name == entry.scenario), None)
+    of_night = summary.night is not None and entry.scenario == EPISODES
+    result = next((one for one in summary.results if of_night or one.name == entry.scenario), None)
     expired = f"; it expired on {entry.expires}" if entry.expired(known.day) else ""
     if not entry.covers(summary.release.version) and summary.release.version:
         return f"Kafka {summary.release.version} is not in its range{expired}"

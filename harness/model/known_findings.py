@@ -4,6 +4,8 @@
 scenario = "kafka_17375"            # the exact name; wildcards are refused
 kind = "not_recovered"              # the exact kind of finding
 topic = "plain"                     # only findings in this topic; left out: in any topic, or in none
+log = "is likely deleted"           # only with scenario = "episodes": a text in a log of the brokers, on one line with
+                                    # the partition of the finding, such as plain-0
 first_release = "3.0.0"             # of Apache Kafka, both ends included; -rcN and -SNAPSHOT count as the release
 last_release = "4.4.0"
 records = 1                         # the most records, operations, nodes or differences in one try; more condemn
@@ -37,6 +39,7 @@ from harness.model.user_files import TEXT_MAX, read_bytes, reason
 from harness.model.version import numbers_of
 
 SHIPPED: Final = "shipped"  # in the place of a file: the list of this harness
+EPISODES: Final = "episodes"  # in the place of a scenario: every generated one, whose log shows the cause
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*")
 _TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _RELEASE: Final = re.compile(r"\d{1,6}\.\d{1,6}\.\d{1,6}")
@@ -50,6 +53,13 @@ class KnownFinding(Record, frozen=True, kw_only=True):
     scenario: Annotated[str, meaning("the exact name of the scenario")]
     kind: Annotated[str, meaning("the exact kind of finding")]
     topic: Annotated[str | None, meaning("only findings in this topic; null = in any topic, or in none")] = None
+    log: Annotated[
+        str | None,
+        meaning(
+            "of generated episodes: only where a line in a log of the brokers has this text and names the partition of "
+            "the finding; null = of one scenario, whatever the logs say"
+        ),
+    ] = None
     first_release: Annotated[str, meaning("the first version of Apache Kafka that has it")]
     last_release: Annotated[str, meaning("the last version of Apache Kafka that has it")]
     records: Annotated[int, meaning("the most records, operations, nodes or differences in one try; more condemn")]
@@ -61,6 +71,7 @@ class KnownFinding(Record, frozen=True, kw_only=True):
     expires: Annotated[str, meaning("the last day on which the entry holds, in UTC, as YYYY-MM-DD")]
 
     whole: ClassVar[tuple[str, ...]] = ("records", "failed", "tries")
+    optional: ClassVar[tuple[str, ...]] = ("topic", "log")
 
     @property
     def title(self) -> str:
@@ -136,7 +147,7 @@ def _entry(table: object, where: str) -> KnownFinding:
         raise BadInput(f"{where}: it is not a table; write it as [[known]]")
     fields = KnownFinding.__struct_fields__
     refuse_unknown(table, fields, where, "key")
-    if missing := [name for name in fields if name not in table and name != "topic"]:
+    if missing := [name for name in fields if name not in table and name not in KnownFinding.optional]:
         raise BadInput(f"{where}: {missing[0]!r} is missing")
     for name, value in table.items():
         _check_type(name, value, where)
@@ -164,6 +175,11 @@ def _check(entry: KnownFinding, where: str) -> None:
     except ValueError:
         known = [kind.value for kind in kinds()]
         raise BadInput(f"{where}: there is no kind of finding {entry.kind!r}{hint(entry.kind, known)}") from None
+    if (entry.scenario == EPISODES) != (entry.log is not None):
+        raise BadInput(
+            f'{where}: scenario = "{EPISODES}" and log belong together: the name of a generated scenario says nothing '
+            "of the cause, and a line of a log does"
+        )
     if entry.topic is not None and not _TOPIC.fullmatch(entry.topic):
         raise BadInput(f"{where}: topic {entry.topic!r} is not the name of one topic; wildcards are refused")
     for name, version in (("first_release", entry.first_release), ("last_release", entry.last_release)):
@@ -189,7 +205,7 @@ def _check_link(link: str, where: str) -> None:
 def _refuse_overlaps(entries: Sequence[KnownFinding], where: str) -> None:
     """The limits of two entries for one finding would add up, and no owner has accepted the sum."""
     for (first, one), (second, other) in combinations(enumerate(entries, 1), 2):
-        same = (one.scenario, one.kind) == (other.scenario, other.kind)
+        same = (one.scenario, one.kind, one.log) == (other.scenario, other.kind, other.log)
         topics = one.topic is None or other.topic is None or one.topic == other.topic
         apart = numbers_of(one.last_release) < numbers_of(other.first_release) or numbers_of(
             other.last_release

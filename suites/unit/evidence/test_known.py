@@ -16,6 +16,7 @@ from harness.evidence.gate import (
     GATE,
     PASS_WITH_KNOWN,
     GateSummary,
+    NightRule,
     ScenarioResult,
     decided,
     read_gate,
@@ -29,7 +30,7 @@ from harness.model.documents.verdict_facts import VerdictFacts
 from harness.model.doubt_names import DoubtOrigin
 from harness.model.exits import Exit
 from harness.model.finding import Finding, Kind
-from harness.model.known_findings import KnownFile, KnownFinding
+from harness.model.known_findings import EPISODES, KnownFile, KnownFinding
 from harness.model.verdict import Doubt, Status, Verdict
 from suites.unit.evidence_examples import judged, lost, verdict
 
@@ -315,3 +316,63 @@ def test_the_word_is_that_of_a_plain_reading_of_the_rules(
         assert summary.exit is Exit.FAIL
     else:
         assert summary.exit is (Exit.INCONCLUSIVE if doubted else Exit.PASS)
+
+
+# --- the episodes of a night ---
+
+CAUSE = "is likely deleted"
+LINE = "[2026-11-29 22:20:19,593] INFO partitions Set({}) to_paid1, {} (kafka.Manager)\n"
+
+
+def night(out: Path, logged: str, *findings: Finding) -> GateSummary:
+    """A night with an episode that failed, and with this in the log of a broker."""
+    failed = verdict("episode_000007", Status.FAIL, *(findings or (of_place(),)))
+    judged(out / "episode_000007", failed)
+    (out / "episode_000007" / "logs").mkdir()
+    (out / "episode_000007" / "logs" / "server-1.log").write_text(logged)
+    result = decided("episode_000007", [try_of("episode_000007", failed)])
+    return GateSummary(required=("episode_000007",), results=(result,), release=RELEASE, night=NightRule())
+
+
+def of_place(partition: int = 1, count: int = 50) -> Finding:
+    return replace(lost(count), topic="paid1", partition=partition)
+
+
+def of_episodes(**changes: object) -> KnownFile:
+    return of(entry(**{"scenario": EPISODES, "log": CAUSE, **changes}))
+
+
+@pytest.mark.parametrize("places", ["paid1-1", "plain-0, paid1-1", "paid1-1, plain-0"])
+def test_a_line_that_names_the_partition_and_the_cause_covers_a_finding_of_an_episode(
+    tmp_path: Path, places: str
+) -> None:
+    summary = with_known(night(tmp_path, LINE.format(places, CAUSE)), tmp_path, of_episodes())
+    assert (summary.word, summary.exit) == (PASS_WITH_KNOWN, Exit.PASS)
+
+
+@pytest.mark.parametrize(
+    ("logged", "found", "changes"),
+    [
+        (LINE.format("paid1-10", CAUSE), of_place(), {}),
+        (LINE.format("unpaid1-1", CAUSE), of_place(), {}),
+        (LINE.format("paid1-1", "is late"), of_place(), {}),
+        (LINE.format("paid1-0", CAUSE) + LINE.format("paid1-1", "is late"), of_place(), {}),
+        ("", of_place(), {}),
+        (LINE.format("paid1-1", CAUSE), of_place(count=51), {}),
+        (LINE.format("paid1-1", CAUSE), of_place(), {"last_release": "4.3.0"}),
+        (LINE.format("paid1-1", CAUSE), of_place(), {"kind": "vanished"}),
+        (LINE.format("paid1-1", CAUSE), replace(of_place(), partition=None), {}),
+    ],
+)
+def test_no_other_finding_of_an_episode_is_known(
+    tmp_path: Path, logged: str, found: Finding, changes: dict[str, object]
+) -> None:
+    summary = with_known(night(tmp_path, logged, found), tmp_path, of_episodes(**changes))
+    assert (summary.outcome, summary.exit) == (Status.FAIL, Exit.FAIL)
+
+
+def test_an_entry_for_episodes_covers_no_scenario_of_a_gate(tmp_path: Path) -> None:
+    summary = gate(tmp_path, failed(of_place()))
+    (tmp_path / "a" / "logs").mkdir()
+    (tmp_path / "a" / "logs" / "server-1.log").write_text(LINE.format("paid1-1", CAUSE))
+    assert with_known(summary, tmp_path, of_episodes()).exit is Exit.FAIL

@@ -10,7 +10,7 @@ import pytest
 from harness import scenarios
 from harness.model.errors import BadInput
 from harness.model.finding import OwnKind, with_kinds
-from harness.model.known_findings import SHIPPED, KnownFinding, read_known
+from harness.model.known_findings import EPISODES, SHIPPED, KnownFinding, read_known
 
 ENTRY = """
 [[known]]
@@ -60,6 +60,8 @@ def test_an_entry_is_read_as_it_stands(tmp_path: Path) -> None:
     ("old", "new", "said"),
     [
         ('kind = "lost"', 'kind = "*"', "there is no kind of finding '*'"),
+        ('kind = "lost"', 'kind = "lost"\nlog = "gone"', 'scenario = "episodes" and log belong together'),
+        ('"kafka_20734"\nkind', '"episodes"\nkind', 'scenario = "episodes" and log belong together'),
         ('kind = "lost"', 'kind = "los"', "did you mean 'lost'"),
         ('kind = "lost"', 'kind = ""', "kind is not a text, or it is empty"),
         ('kind = "lost"', 'kind = ["lost"]', "kind is not a text"),
@@ -187,8 +189,12 @@ def test_the_shipped_file_names_scenarios_that_exist_and_their_issues() -> None:
     assert known.entries
     every = scenarios.every()
     for entry in known.entries:
+        issue = entry.link.rsplit("/", 1)[1]
+        if entry.scenario == EPISODES:  # a scenario of its own shows the bug, too
+            assert any(issue in scenario.tags for scenario in every.values())
+            continue
         scenario = every[entry.scenario]
-        assert entry.link.rsplit("/", 1)[1] in scenario.tags
+        assert issue in scenario.tags
         assert entry.topic is None or entry.topic in {topic.name for topic in scenario.topics}
         if scenario.regression is not None:
             assert entry.kind in scenario.regression.expect
