@@ -6,8 +6,8 @@ contract permits their loss if it permits it before the election. The new leader
 and must not lose any of these. The evidence does not name the leader that acknowledged a record, so the log decides:
 
 - Another record that was written after the election, or a transaction marker, is at the same offset. One leader gives
-  an offset once, so the missing record came from the deposed leader: it is excused. Where no log has anything of an
-  epoch in between, an older record shows the same: the missing one came from the leader of that epoch.
+  an offset once, so the missing record came from the deposed leader: it is excused. Where the log has nothing of an
+  epoch (`engine/lineages.py`), an older record shows the same: the missing one came from the leader of that epoch.
 - Nothing is at the offset, or something from before the election. Which leader acknowledged it is unknown: a doubt.
 
 After the deposed leader learned of the election, a missing record condemns (`LeaderChange.late_ns`).

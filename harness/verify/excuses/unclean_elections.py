@@ -2,12 +2,13 @@
 
 Only records at or above the start of the new leader's epoch are missing by design, in the lineage of epochs that the
 last leader has. A record below that start was on the new leader, and a record that a leader of this epoch or of a later
-one acknowledged was, too.
+one acknowledged was, too. The exception is a leader that was replaced by one with older records at the same offsets
+(`engine/lineages.py`); `late_acks` decides which records were its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, TypedDict
 
@@ -15,12 +16,12 @@ from harness.model.documents.steps import Step, UncleanElection
 from harness.model.finding import Kind
 from harness.verify.engine.case import NO_BROKER, Case
 from harness.verify.engine.elections import LeaderChange, internal_leader_changes, leader_changes
+from harness.verify.engine.lineages import Replaced, last_id, lineages, replaced_leaders
 from harness.verify.excuse import Excuse, of_event
 from harness.verify.excuses.clauses import Clause, clauses
 from harness.verify.excuses.config_history import unclean_permitted
 from harness.verify.excuses.late_acks import late_times
 
-Lineages = Mapping[tuple[str, int], Sequence[tuple[int, int]]]
 # Another replica's log replaces the end of a log, and with it what readers received from there (KIP-966).
 REPLACED: Final = (Kind.LOST, Kind.VANISHED, Kind.CONFLICTING, Kind.TORN_TRANSACTION)
 # The acknowledged copy may be lost, and an earlier copy of the same send, which was truncated elsewhere, may stay.
@@ -65,6 +66,29 @@ def _late(number: int, case: Case) -> Iterator[Clause]:
     for election in permitted_elections(case):
         for acked_ns in late_times(case, election.change):
             yield from _of_election(number, election, acked_ns)
+
+    for replaced in replaced_leaders(case):
+        for election in (one for one in permitted_elections(case) if one.change == replaced.next):
+            for acked_ns in late_times(case, replaced):
+                yield from _of_replaced(number, election, replaced, acked_ns)
+
+
+def _of_replaced(
+    number: int, election: PermittedElection, replaced: Replaced, acked_ns: tuple[int, int]
+) -> Iterator[Clause]:
+    why = f"{election.named}: the new leader has no record of epoch {replaced.gone.leader_epoch}"
+    yield from clauses(
+        number,
+        REPLACED,
+        why,
+        evidence=replaced.next.evidence,
+        topic=replaced.topic,
+        topic_id=replaced.topic_id,
+        partition=replaced.partition,
+        offsets=(replaced.start, replaced.end),
+        acked_ns=acked_ns,
+        others_ns=0,
+    )
 
 
 def _of_election(number: int, election: PermittedElection, acked_ns: tuple[int, int]) -> Iterator[Clause]:
@@ -154,25 +178,6 @@ def _epoch_start(case: Case, change: LeaderChange) -> int | None:
 
 def _start_of(epochs: Sequence[tuple[int, int]], epoch: int) -> int | None:
     return next((start for e, start in epochs if e >= epoch), None)
-
-
-def last_id(case: Case, topic: str) -> str | None:
-    """The id of the topic that has the name at the end, of which the evidence has the lineages; None = unknown."""
-    ids = [row.topic_id for row in case.last_partitions if row.topic == topic]
-    lives = case.history.topics if case.history is not None else ()
-    ids += [life.topic_id for life in reversed(lives) if life.topic == topic]
-    return ids[0] if ids else None
-
-
-def lineages(case: Case) -> Lineages:
-    """Leader epochs with their first offset, by place, from the last leader; else from any replica."""
-    leaders = {(p.topic, p.partition): p.leader for p in case.last_partitions}
-    out: dict[tuple[str, int], list[tuple[int, int]]] = {}
-    for lineage in case.cluster.lineages:
-        place = (lineage.topic, lineage.partition)
-        if place not in out or leaders.get(place) == lineage.broker:
-            out[place] = sorted((epoch, start) for epoch, start in lineage.epochs)
-    return out
 
 
 EXCUSES: Final = (

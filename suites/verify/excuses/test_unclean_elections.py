@@ -108,13 +108,15 @@ def isolated(lost_at_ns: int, *, other_ns: int | None = LATER_NS + 5 * S) -> Bui
     return fault(built, LATER_NS - S, LATER_NS + 90 * S)
 
 
-def overtaken(lost_at_ns: int, *, other: bool = True) -> Built:
+def overtaken(lost_at_ns: int, *, other: bool = True, of: History | None = None, elr: bool = True) -> Built:
     """Broker 1 was cut off when broker 2 was elected, and acknowledged records meanwhile. It leads again, from offset 4
     on, with its own log, which has another record at the offset of the one that was acknowledged at `lost_at_ns`."""
-    built = acks_one("AAAAA").build(edits(epochs((0, 0), (2, 4)), *([replaced(2)] if other else [])))
+    built = (of or acks_one("AAAAA")).build(edits(epochs((0, 0), (2, 4)), *([replaced(2)] if other else [])))
     if not other:
         built.drop("observations", offset=2).change("batches", {"control": "other"}, base_offset=2)
-    metadata = Metadata().led(2, LATER_NS, isr=(2,), elr=(1,)).led(1, LATER_NS + 5 * S, isr=(1,), elr=(2,))
+    metadata = (
+        Metadata().led(2, LATER_NS, isr=(2,), elr=(1,) if elr else ()).led(1, LATER_NS + 5 * S, isr=(1,), elr=(2,))
+    )
     built = with_history(acked_at(built, 2, lost_at_ns), metadata)
     if other:
         sent_by_another(built, 2, LATER_NS - S)
@@ -200,6 +202,24 @@ CASES: dict[str, tuple[Built, list[str], int, list[str]]] = {
     ),
     "acks=1: another record is there, and it was acknowledged when all brokers knew the next leader": (
         overtaken(LATER_NS + 300 * S),
+        ["lost 1"],
+        0,
+        [],
+    ),
+    "unclean: the next leader has nothing of that epoch, and its own record there": (
+        contract(overtaken(LATER_NS + S, of=History("AAAAA"), elr=False), unclean_election=True),
+        [],
+        1,
+        [],
+    ),
+    "unclean: the same, and no unclean election is permitted": (
+        contract(overtaken(LATER_NS + S, of=History("AAAAA"), elr=False), unclean_election=False),
+        ["lost 1", "unclean_election 1"],
+        0,
+        [],
+    ),
+    "unclean: the next leader was in the ELR": (
+        contract(overtaken(LATER_NS + S, of=History("AAAAA")), unclean_election=True),
         ["lost 1"],
         0,
         [],

@@ -3,9 +3,8 @@
 A leader acknowledges records of acks=1 before any follower has them, and the next leader may lack them. Only records at
 or above the start of the new leader's epoch are missing by design, in the lineage of epochs that the last leader has.
 
-A leader may be followed by one that has nothing of its epoch, and older records at the same offsets: one that was cut
-off, and acknowledged records of its own before it learned that it had been replaced. The lineage lacks the epoch in
-between then, and all records of that epoch are missing by design: `late_acks` decides which these are.
+Where a leader was replaced by one with older records at the same offsets (`engine/lineages.py`), all of its records are
+missing by design: `late_acks` decides which these are.
 
 A record that a reader received was below the high watermark, so no acknowledgement permits that it vanishes.
 """
@@ -14,18 +13,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Final
 
 from harness.model.excuse import Evidence, EvidenceKind
 from harness.model.finding import Kind
 from harness.verify.engine.case import Case
 from harness.verify.engine.elections import LeaderChange, leader_changes
+from harness.verify.engine.lineages import Replaced, last_id, lineages, replaced_leaders
 from harness.verify.engine.tables import UNBOUNDED
 from harness.verify.excuse import Excuse
 from harness.verify.excuses.clauses import Clause, clauses
 from harness.verify.excuses.late_acks import late_times
-from harness.verify.excuses.unclean_elections import last_id, lineages
 
 _KINDS: Final = (Kind.LOST,)
 _LINEAGE: Final = Evidence(kind=EvidenceKind.SNAPSHOT, what="lineages")
@@ -33,11 +31,8 @@ _LINEAGE: Final = Evidence(kind=EvidenceKind.SNAPSHOT, what="lineages")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewLeader:
-    """A leader that may lack records of acks=1 from offset `start` on, and below `end`. sure_ns, late_ns: see
-    LeaderChange.
-
-    epoch: None = its start is unknown. instead_of: an epoch of which it has nothing. evidence: of its start.
-    """
+    """A leader that may lack records of acks=1 from offset `start` on. epoch: None = its start is unknown.
+    sure_ns, late_ns: see LeaderChange. evidence: of its start."""
 
     topic: str
     topic_id: str | None
@@ -47,8 +42,6 @@ class NewLeader:
     sure_ns: int
     late_ns: int
     evidence: Evidence
-    end: int | None = None
-    instead_of: int | None = None
 
 
 def new_leaders(case: Case) -> Iterator[NewLeader]:
@@ -110,31 +103,6 @@ def _by_history(case: Case, changes: Sequence[LeaderChange]) -> Iterator[NewLead
                 )
 
 
-def _without_an_epoch(case: Case) -> Iterator[tuple[NewLeader, tuple[int, int]]]:
-    """Each leader that followed one of whose epoch the lineage has nothing, and when that one or a deposed one may have
-    acknowledged records. Its own epoch begins at `end`, so it gave no offset below that."""
-    changes = leader_changes(case) if acks_one(case) and case.history is not None else ()
-    for (topic, partition), epochs in lineages(case).items():
-        topic_id = last_id(case, topic)
-        elected = [change for change in changes if change.elected and change.concerns(topic, partition, topic_id)]
-        for gone, change in pairwise(elected):
-            if any(gone.leader_epoch <= epoch < change.leader_epoch for epoch, _ in epochs):
-                continue
-            new = NewLeader(
-                topic=topic,
-                topic_id=topic_id,
-                partition=partition,
-                epoch=change.leader_epoch,
-                start=max((start for epoch, start in epochs if epoch < gone.leader_epoch), default=0),
-                end=min((start for epoch, start in epochs if epoch > gone.leader_epoch), default=None),
-                sure_ns=gone.sure_ns,
-                late_ns=max(gone.late_ns, change.late_ns),
-                evidence=change.evidence,
-                instead_of=gone.leader_epoch,
-            )
-            yield from ((new, acked_ns) for acked_ns in late_times(case, new))
-
-
 def _by_samples(case: Case, changes: Sequence[LeaderChange]) -> Iterator[NewLeader]:
     """The leader of each epoch but the first, with the first sample of that epoch or of a later one."""
     ended_ns = case.run.ended_ns or UNBOUNDED - 1
@@ -171,16 +139,33 @@ def _late(number: int, case: Case) -> Iterator[Clause]:
     for new in new_leaders(case):
         for acked_ns in late_times(case, new):
             yield from _of_new_leader(number, case, new, acked_ns)
-    for new, acked_ns in _without_an_epoch(case):
-        yield from _of_new_leader(number, case, new, acked_ns)
+    for replaced in replaced_leaders(case):
+        for acked_ns in late_times(case, replaced):
+            yield from _of_replaced(number, case, replaced, acked_ns)
+
+
+def _of_replaced(number: int, case: Case, replaced: Replaced, acked_ns: tuple[int, int]) -> Iterator[Clause]:
+    for name in acks_one(case):
+        lacks = f"the leader of epoch {replaced.next.leader_epoch} has no record of epoch {replaced.gone.leader_epoch}"
+        yield from clauses(
+            number,
+            _KINDS,
+            f"acks=1 (producer {name}): {lacks}",
+            evidence=replaced.next.evidence,
+            topic=replaced.topic,
+            topic_id=replaced.topic_id,
+            partition=replaced.partition,
+            producer=name,
+            offsets=(replaced.start, replaced.end),
+            acked_ns=acked_ns,
+            others_ns=0,
+        )
 
 
 def _of_new_leader(number: int, case: Case, new: NewLeader, acked_ns: tuple[int, int]) -> Iterator[Clause]:
     for name in acks_one(case):
         if new.epoch is None:
             why = f"acks=1 (producer {name}): the leader changed, and the start offset of the next one is unknown"
-        elif new.instead_of is not None:
-            why = f"acks=1 (producer {name}): the leader of epoch {new.epoch} has no record of epoch {new.instead_of}"
         else:
             why = f"acks=1 (producer {name}): the leader of epoch {new.epoch} started at offset {new.start} without it"
         yield from clauses(
@@ -192,9 +177,8 @@ def _of_new_leader(number: int, case: Case, new: NewLeader, acked_ns: tuple[int,
             topic_id=new.topic_id,
             partition=new.partition,
             producer=name,
-            offsets=(new.start, new.end),
+            offsets=(new.start, None),
             acked_ns=acked_ns,
-            others_ns=None if new.instead_of is None else 0,
         )
 
 
