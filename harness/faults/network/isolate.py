@@ -51,10 +51,12 @@ class Isolate(Fault):
 
     @classmethod
     def drawn_in(cls, scenario: Scenario, chosen: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:
-        if chosen.get("node") in fed_leaders(scenario, *CLIENTS):
-            return cls.drawn
-        # Clients may ask nothing of another node.
-        return {"away_from": tuple(sides for sides in cls.drawn["away_from"] if sides != _CLIENTS)}
+        node, fitting = chosen.get("node"), cls.drawn["away_from"]
+        if node not in fed_leaders(scenario, *CLIENTS):  # clients may ask nothing of it
+            fitting = tuple(sides for sides in fitting if sides != _CLIENTS)
+        if node == "brokers":  # no broker would be left that learns what the controllers decide
+            fitting = (("brokers",),)
+        return {"away_from": fitting}
 
     def __post_init__(self) -> None:
         check_sides(self.away_from)

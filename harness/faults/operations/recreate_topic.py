@@ -44,10 +44,12 @@ class RecreateTopic(Action):
 
     def validate(self, plan: StepValidation) -> None:
         scenario, name = plan.scenario, self.topic
-        if grouped := [r.name for r in scenario.readers if r.group and name in r.topics]:
+        members = [r.name for r in scenario.readers if r.group and name in r.topics]
+        members += [p.name for p in scenario.producers if p.processes and name in p.processes.reads]
+        if members:
             raise BadInput(
-                f"topic: {grouped[0]} reads {name} in a group that loses its offsets with the topic; "
-                f"remove {name} from the topics of {grouped[0]}"
+                f"topic: {members[0]} reads {name} in a group that loses its offsets with the topic; "
+                f"remove {name} from the topics of {members[0]}"
             )
         writers = [p for p in scenario.producers if name in p.topics]
         if ended := [p.name for p in writers if p.transactions]:

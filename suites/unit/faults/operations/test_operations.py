@@ -91,6 +91,15 @@ def test_a_topic_with_changed_settings_cannot_be_recreated() -> None:
     assert len(read(with_steps(recreate, alter)).steps) == 2
 
 
+def test_the_input_of_a_processor_cannot_be_recreated() -> None:
+    worker = (
+        'worker = { topics = ["plain"], when = "input", transactions = {}, '
+        'processes = { reads = ["two"], group = "workers" } }'
+    )
+    text = with_steps('{ do = "recreate_topic", topic = "two" }').replace("[producers]", f"[producers]\n{worker}")
+    assert "worker reads two in a group that loses its offsets with the topic" in refused(text)
+
+
 @pytest.mark.parametrize(("ids", "reported"), [(("old", "new"), [("t", "new")]), (("old", ""), [])])
 def test_the_load_gets_the_new_topic_id_even_if_not_every_broker_has_the_topic(
     ids: tuple[str, ...], reported: list[tuple[str, str]]
