@@ -21,7 +21,6 @@ from harness.faults.steps.effect import (
 from harness.faults.steps.step import CUTS, OF_CLIENTS, BrokersExpr, Fault, Injection
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.targets import fed_leaders
-from harness.kafka.admin.client import PartitionState
 from harness.model.facts import FactKind
 from harness.model.link import CutMode
 from harness.model.scenario.scenario import CLIENTS, Scenario
@@ -82,11 +81,5 @@ class Isolate(Fault):
             return any_of(acks_stalled(context, tuple(led)), answers_missed(context))
         if "controllers" in self.away_from and led:
             return leaders_moved(context, led)
-
-        def in_sync(state: PartitionState) -> bool:
-            return bool(set(state.isr) & set(victims))
-
-        followed = await_recent_acks(context, in_sync)
-        if followed:  # a coordinator that lost its followers stops the clients, and only its own log shows it
-            followed |= {place: state for place, state in context.internal_states().items() if in_sync(state)}
+        followed = await_recent_acks(context, lambda s: bool(set(s.isr) & set(victims)))
         return any_of(leaders_moved(context, led), isr_lost(context, context.cluster.brokers, followed))

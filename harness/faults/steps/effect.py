@@ -82,7 +82,16 @@ def leaders_moved(context: StepContext, before: Mapping[Place, PartitionState]) 
 
 
 def isr_lost(context: StepContext, victims: Collection[int], before: Mapping[Place, PartitionState]) -> Probe:
-    """Proof: the victims left the ISR of at least one of these partitions, which had acks before."""
+    """Proof: the victims left the ISR of at least one of these partitions, which had acks before.
+
+    Internal partitions with the same leaders count, too: a coordinator that loses its followers stops its clients, and
+    then only its own log shows the fault.
+    """
+    leaders = {state.leader for state in before.values()}
+    if leaders:
+        internal = context.internal_states().items()
+        led = {p: s for p, s in internal if s.leader in leaders and set(s.isr) & set(victims)}
+        before = {**before, **led}
 
     def probe() -> EffectProof:
         if not before:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any, cast
 
@@ -24,6 +24,7 @@ from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.waits import WaitCommits, WaitLeaderChanged
 from harness.kafka.admin.client import PartitionState, Quorum
 from harness.model.clock import now_ns
+from harness.model.contract.internal_topics import TRANSACTIONS
 from harness.model.errors import HarnessTimeout
 from harness.model.scenario.scenario import Topic
 
@@ -101,6 +102,18 @@ def test_newer_epochs_of_all_partitions_that_it_led_prove_the_loss_of_a_leader(
     world.states = [state(0, 3, 6), state(1, 3, 6)]
     assert probe().held
     assert probe().seen["t/0"] == {"leader": [1, 3], "leader_epoch": [5, 6]}
+
+
+def test_a_follower_that_left_the_log_of_a_coordinator_with_the_same_leader_counts(
+    context: StepContext, world: World
+) -> None:
+    mine, others = (replace(state(p, leader, 5), topic=TRANSACTIONS) for p, leader in ((0, 1), (1, 3)))
+    context.internal, world.states = (Topic(name=TRANSACTIONS, partitions=2),), [*world.states, mine, others]
+    probe = isr_lost(context, {2}, await_recent_acks(context, lambda s: s.leader == 1))
+    world.states = [*world.states[:2], mine, replace(others, isr=(1, 3))]
+    assert not probe().held
+    world.states = [*world.states[:2], replace(mine, isr=(1, 3)), others]
+    assert probe().seen == {f"{TRANSACTIONS}/0": {"isr": [[1, 2, 3], [1, 3]]}}
 
 
 def test_a_dead_process_alone_proves_nothing(context: StepContext, world: World) -> None:
