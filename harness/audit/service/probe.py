@@ -48,13 +48,14 @@ class ProbeChild:
         self._pause_s = pause_s
         self._stop = threading.Event()
         self._said = threading.Event()  # it has started, or refused
+        self._started = False  # once at least, however soon it ended then
         self._process: subprocess.Popen[str] | None = None
         self._thread = threading.Thread(target=self._work, name="audit-probe", daemon=True)
         self._thread.start()
         if not self._said.wait(STARTED_S):
             self.close()
             raise BadInput(f"the probe did not start within {STARTED_S:g} s; start the auditor without --probe")
-        if self.problem is not None:
+        if self.problem is not None and not self._started:
             self.close()
             raise BadInput(self.problem)
 
@@ -95,7 +96,7 @@ class ProbeChild:
         """Takes a row of the child; whether it is the first one of a child that works."""
         match row["row"]:
             case "started":
-                self.problem = None
+                self.problem, self._started = None, True
                 self._said.set()
                 return True
             case "refused":

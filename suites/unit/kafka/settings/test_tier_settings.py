@@ -122,13 +122,13 @@ def test_a_missing_need_is_reported_and_the_others_are_added(
     assert equip(before, [TIERED], **FROM) == (before, {})
 
 
-def test_starting_a_cluster_adds_the_storage_to_its_releases(
+def test_making_a_cluster_adds_the_storage_to_its_releases(
     asked: list[tuple[str, str, str | None]], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     given: list[Any] = []
     monkeypatch.setitem(clusters.BACKENDS, "processes", lambda of, shape, **how: given.append((of, how["starts_on"])))
     for shape in (TIERED, PLAIN):
-        clusters.start(release(), shape, backend="processes", progress=print, cache=tmp_path, root=tmp_path)
+        clusters.make(release(), shape, backend="processes", progress=print, cache=tmp_path, root=tmp_path)
     assert [(of.file_storage, start and start.file_storage) for of, start in given] == [(FILE, FILE), (None, None)]
     assert asked == [("file", "4.3.1", None), ("file", "3.9.1", None)]
 
