@@ -2,7 +2,7 @@
 
 A leader may be followed by one that has nothing of its epoch, and older records at the same offsets: one that was cut
 off, went on writing before it learned that it had been replaced, and was elected again with its own log. The lineage
-lacks the epoch in between then, and all records of that epoch are gone, below the start of the next one, too.
+lacks the epoch in between then, and all records of that epoch are lost, also those below the start of the next epoch.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def last_id(case: Case, topic: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replaced:
-    """A leader of whose epochs the lineage has nothing (`gone`), and the election of the next one. What the lineage has
-    at the offsets of its records is from `start` on and below `end`: the next leader gave no offset below that."""
+    """The election of a leader that left nothing in the lineage (`gone`), and that of the next leader. Its offsets began
+    at `start` or later. The records of the next leader begin at `end`: it gave no offset below that."""
 
     topic: str
     topic_id: str | None
@@ -51,17 +51,17 @@ class Replaced:
 
     @property
     def sure_ns(self) -> int:
-        """What was acknowledged by then came from an earlier leader."""
+        """Acknowledgements up to this time came from an earlier leader."""
         return self.gone.sure_ns
 
     @property
     def late_ns(self) -> int:
-        """What was acknowledged after that came from a later leader."""
+        """Acknowledgements after this time came from a later leader."""
         return max(self.gone.late_ns, self.next.late_ns)
 
 
 def replaced_leaders(case: Case) -> Iterator[Replaced]:
-    """Every leader whose records are all gone. Nothing without a history: samples do not show each election."""
+    """Every leader that left nothing in the lineage. None without a history: samples do not show each election."""
     changes = leader_changes(case) if case.history is not None else ()
     for (topic, partition), epochs in lineages(case).items():
         topic_id = last_id(case, topic)

@@ -54,8 +54,8 @@ def _finding(case: Case, row: PartitionState) -> Finding:
         offset_last=last - 1,
         count=last - first,
         detail=(
-            f"the log of each replica ends at {end}, and the leader told consumers that it ends at {high}, and for "
-            f"those that read what is committed at {stable}"
+            f"the log of each replica ends at {end}; the leader answered consumers that it ends at {high}, and at "
+            f"{stable} for those that read only committed records"
         ),
         contract=promise(Kind.OFFSET_LOOKUP, None, None, case.contract),
     )
