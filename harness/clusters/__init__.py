@@ -86,7 +86,7 @@ def make(
     limits: Limits = NO_LIMITS,
     starts_on: Release | None = None,
 ) -> Cluster:
-    """A cluster that does not run yet: `bring_up` starts its nodes, and keeps their logs and exits if one does not start.
+    """A cluster that does not run yet: `bring_up` starts its nodes, and has their logs and exits if one does not start.
 
     root: the folder for directories of runs, by default `default_root()`. cache: the folder for downloads. keep: the
     cluster goes on when the harness ends. limits: of each node. starts_on: the release of `shape.starts_on`; if it is

@@ -38,8 +38,8 @@ def last_id(case: Case, topic: str) -> str | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replaced:
-    """The election of a leader that left nothing in the lineage (`gone`), and that of the next leader. Its offsets began
-    at `start` or later. The records of the next leader begin at `end`: it gave no offset below that."""
+    """The election of a leader that left nothing in the lineage (`gone`), and that of the next leader. Its offsets are
+    from `start` on. The records of the next leader begin at `end`: it gave no offset below that."""
 
     topic: str
     topic_id: str | None
