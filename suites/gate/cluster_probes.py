@@ -8,7 +8,7 @@ from typing import Any
 import psutil
 from confluent_kafka import KafkaError, Producer
 
-from harness.clusters import BACKENDS
+from harness import clusters
 from harness.clusters.containers.engine import RUN_LABEL, engine
 from harness.clusters.nodes.jvm_cluster import JvmCluster
 from harness.kafka.admin.client import AdminView
@@ -43,7 +43,7 @@ def start(
     if release is None:
         published = resolve(version, maven_repo=None, cache=cache, progress=print)
         release = equipped(published, [shape], maven_repo=None, cache=cache, progress=print)
-    started = BACKENDS[backend](release, shape, root=root, keep=False, progress=print, cache=cache, limits=limits)
+    started = clusters.start(release, shape, root=root, backend=backend, progress=print, cache=cache, limits=limits)
     assert isinstance(started, JvmCluster)
     return started
 
