@@ -143,18 +143,17 @@ def offset_lookup_finds_no_latest(copy: Copy) -> Expected:
 @plant
 def offset_lookup_of_an_earlier_end(copy: Copy) -> Expected:
     """The leader names the offset of the last record instead of the one behind it."""
-    end = _end(copy)
     for partition in _looks(copy):
-        partition["high_watermark"] = partition["last_stable_offset"] = end - 1
-    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, end - 1)])
+        partition["high_watermark"] -= 1
+        partition["last_stable_offset"] -= 1
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, _end(copy) - 1)])
 
 
 @plant
 def offset_lookup_of_a_later_stable_offset(copy: Copy) -> Expected:
-    end = _end(copy)
     for partition in _looks(copy):
-        partition["last_stable_offset"] = end + 2
-    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, end)])
+        partition["last_stable_offset"] += 1
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, _end(copy))])
 
 
 @plant
