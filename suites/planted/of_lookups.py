@@ -146,14 +146,14 @@ def offset_lookup_of_an_earlier_end(copy: Copy) -> Expected:
     for partition in _looks(copy):
         partition["high_watermark"] -= 1
         partition["last_stable_offset"] -= 1
-    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, _end(copy) - 1)])
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, _end(copy) - 1)], by_documents=True)
 
 
 @plant
 def offset_lookup_of_a_later_stable_offset(copy: Copy) -> Expected:
     for partition in _looks(copy):
         partition["last_stable_offset"] += 1
-    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, _end(copy))])
+    return fails([(Kind.OFFSET_LOOKUP.value, "plain", 0, _end(copy))], by_documents=True)
 
 
 @plant
