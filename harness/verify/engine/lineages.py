@@ -50,6 +50,11 @@ class Replaced:
     end: int | None
 
     @property
+    def lacks(self) -> str:
+        """The end of a sentence about the next leader."""
+        return f"has no record of epoch {self.gone.leader_epoch}"
+
+    @property
     def sure_ns(self) -> int:
         """Acknowledgements up to this time came from an earlier leader."""
         return self.gone.sure_ns

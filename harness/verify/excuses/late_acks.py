@@ -15,19 +15,21 @@ After the deposed leader learned of the election, a missing record condemns (`Le
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.verify.engine.case import Case
 from harness.verify.engine.kept import kept
+from harness.verify.engine.lineages import Replaced
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import LEADER_UNKNOWN
 from harness.verify.engine.tables import BUNDLE, PLACE
-from harness.verify.excuses.clauses import Clause, excuse_of, with_holding
+from harness.verify.excuses.clauses import Clause, clauses, excuse_of, with_holding
 
 _AT = [*PLACE, "offset", "stream", "seq"]
 
@@ -51,6 +53,26 @@ def late_times(case: Case, elected: _Elected) -> Iterator[tuple[int, int]]:
     exact = {(one.topic, one.partition) for one in case.contract.exact_losses}
     if elected.late_ns > elected.sure_ns and (elected.topic, elected.partition) not in exact:
         yield elected.sure_ns + 1, elected.late_ns
+
+
+def of_replaced(
+    number: int, case: Case, replaced: Replaced, kinds: Iterable[Kind], why: str, producer: str | None = None
+) -> Iterator[Clause]:
+    """Clauses for what a leader acknowledged that left nothing in the lineage: any other record there counts."""
+    for acked_ns in late_times(case, replaced):
+        yield from clauses(
+            number,
+            kinds,
+            why,
+            evidence=replaced.next.evidence,
+            topic=replaced.topic,
+            topic_id=replaced.topic_id,
+            partition=replaced.partition,
+            producer=producer,
+            offsets=(replaced.start, replaced.end),
+            acked_ns=acked_ns,
+            others_ns=0,
+        )
 
 
 def late_acks(rows: DataFrame, given: Prepared, late: Sequence[Clause]) -> DataFrame:

@@ -16,11 +16,11 @@ from harness.model.documents.steps import Step, UncleanElection
 from harness.model.finding import Kind
 from harness.verify.engine.case import NO_BROKER, Case
 from harness.verify.engine.elections import LeaderChange, internal_leader_changes, leader_changes
-from harness.verify.engine.lineages import Replaced, last_id, lineages, replaced_leaders
+from harness.verify.engine.lineages import last_id, lineages, replaced_leaders
 from harness.verify.excuse import Excuse, of_event
 from harness.verify.excuses.clauses import Clause, clauses
 from harness.verify.excuses.config_history import unclean_permitted
-from harness.verify.excuses.late_acks import late_times
+from harness.verify.excuses.late_acks import late_times, of_replaced
 
 # Another replica's log replaces the end of a log, and with it what readers received from there (KIP-966).
 REPLACED: Final = (Kind.LOST, Kind.VANISHED, Kind.CONFLICTING, Kind.TORN_TRANSACTION)
@@ -69,26 +69,8 @@ def _late(number: int, case: Case) -> Iterator[Clause]:
 
     for replaced in replaced_leaders(case):
         for election in (one for one in permitted_elections(case) if one.change == replaced.next):
-            for acked_ns in late_times(case, replaced):
-                yield from _of_replaced(number, election, replaced, acked_ns)
-
-
-def _of_replaced(
-    number: int, election: PermittedElection, replaced: Replaced, acked_ns: tuple[int, int]
-) -> Iterator[Clause]:
-    why = f"{election.named}: the new leader has no record of epoch {replaced.gone.leader_epoch}"
-    yield from clauses(
-        number,
-        REPLACED,
-        why,
-        evidence=replaced.next.evidence,
-        topic=replaced.topic,
-        topic_id=replaced.topic_id,
-        partition=replaced.partition,
-        offsets=(replaced.start, replaced.end),
-        acked_ns=acked_ns,
-        others_ns=0,
-    )
+            why = f"{election.named}: the new leader {replaced.lacks}"
+            yield from of_replaced(number, case, replaced, REPLACED, why)
 
 
 def _of_election(number: int, election: PermittedElection, acked_ns: tuple[int, int]) -> Iterator[Clause]:

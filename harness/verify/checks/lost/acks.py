@@ -19,11 +19,11 @@ from harness.model.excuse import Evidence, EvidenceKind
 from harness.model.finding import Kind
 from harness.verify.engine.case import Case
 from harness.verify.engine.elections import LeaderChange, leader_changes
-from harness.verify.engine.lineages import Replaced, last_id, lineages, replaced_leaders
+from harness.verify.engine.lineages import last_id, lineages, replaced_leaders
 from harness.verify.engine.tables import UNBOUNDED
 from harness.verify.excuse import Excuse
 from harness.verify.excuses.clauses import Clause, clauses
-from harness.verify.excuses.late_acks import late_times
+from harness.verify.excuses.late_acks import late_times, of_replaced
 
 _KINDS: Final = (Kind.LOST,)
 _LINEAGE: Final = Evidence(kind=EvidenceKind.SNAPSHOT, what="lineages")
@@ -140,26 +140,9 @@ def _late(number: int, case: Case) -> Iterator[Clause]:
         for acked_ns in late_times(case, new):
             yield from _of_new_leader(number, case, new, acked_ns)
     for replaced in replaced_leaders(case):
-        for acked_ns in late_times(case, replaced):
-            yield from _of_replaced(number, case, replaced, acked_ns)
-
-
-def _of_replaced(number: int, case: Case, replaced: Replaced, acked_ns: tuple[int, int]) -> Iterator[Clause]:
-    for name in acks_one(case):
-        lacks = f"the leader of epoch {replaced.next.leader_epoch} has no record of epoch {replaced.gone.leader_epoch}"
-        yield from clauses(
-            number,
-            _KINDS,
-            f"acks=1 (producer {name}): {lacks}",
-            evidence=replaced.next.evidence,
-            topic=replaced.topic,
-            topic_id=replaced.topic_id,
-            partition=replaced.partition,
-            producer=name,
-            offsets=(replaced.start, replaced.end),
-            acked_ns=acked_ns,
-            others_ns=0,
-        )
+        for name in acks_one(case):
+            why = f"acks=1 (producer {name}): the leader of epoch {replaced.next.leader_epoch} {replaced.lacks}"
+            yield from of_replaced(number, case, replaced, _KINDS, why, producer=name)
 
 
 def _of_new_leader(number: int, case: Case, new: NewLeader, acked_ns: tuple[int, int]) -> Iterator[Clause]:
