@@ -56,9 +56,9 @@ def _reports(copy: Copy, row: Row, **values: int) -> None:
 
 
 def _lacking(copy: Copy) -> tuple[Row, list[Broken]]:
-    """The last sample of the follower lacks records that it had."""
+    """The last sample of the follower lacks records that its leader had reported a second before."""
     last = _samples(copy, _follower(copy))[-1]
-    mark = _reported(copy, last["asked_ns"] - 2 * _S)
+    mark = _reported(copy, last["asked_ns"] - _S)
     _reports(copy, last, log_end=mark - _LACKS)
     lacks: list[Broken] = [(Kind.NOT_IN_SYNC.value, "plain", 1, offset) for offset in range(mark - _LACKS, mark)]
     return last, lacks
