@@ -92,7 +92,7 @@ def test_a_topic_that_no_broker_reports_has_not_recovered() -> None:
 
 def test_isrs_that_were_full_in_turn_are_not_full_at_one_instant() -> None:
     flapping = Admin(*FLAPPING)
-    assert not recovery.isr_full(CLUSTER, cast(Any, flapping), ["t"]).ok
+    assert not recovery.isr_full(CLUSTER, cast(Any, flapping), ["t"], deadline_s=0.5).ok
 
 
 LOGS = tuple(ReplicaLog(broker=broker, log_start=0, log_end=9) for broker in (1, 2, 3))
