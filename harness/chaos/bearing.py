@@ -140,7 +140,8 @@ class Bearing:
         shape = self.scenario.shape
         if any(one.alone or one.copies for one in now):
             return "another fault must be alone"
-        if (taken.alone or taken.copies or isinstance(kind, Action)) and any(one.anything for one in now):
+        whole = taken.alone or taken.copies or (isinstance(kind, Action) and kind.needs_every_node)
+        if whole and any(one.anything for one in now):
             return "it needs a cluster that is whole"
         if taken.copies and taken.brokers and (topic := next(filter(_keeps_all, self.scenario.topics), None)):
             return f"{topic.name} keeps each of its replicas eligible: all of them must be in sync"

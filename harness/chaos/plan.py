@@ -246,7 +246,7 @@ def _happening(draw: Draw, name: str, outline: _Outline, profile: Profile) -> St
     around = Surroundings(outline.scenario, tuple(outline.active), broken)
     whole = not any(taken.anything for taken in outline.bearing.active.values())
     for kind in kinds:
-        if issubclass(kind, Action) and not whole:
+        if issubclass(kind, Action) and kind.needs_every_node and not whole:
             continue  # `Bearing.refusal` would refuse each of its steps
         for step in _steps(draw, name, kind, around):
             if outline.fits(step):
@@ -274,4 +274,5 @@ def _lots(kind: type[Kind], profile: Profile) -> int:
 
 
 def _disturbances() -> tuple[type[Kind], ...]:
-    return tuple(kind for kind in all_kinds() if is_disturbance(kind) and not kind.by_hand)
+    """An operation that proves no effect of its own is drawn if it says of what."""
+    return tuple(kind for kind in all_kinds() if (is_disturbance(kind) or kind.drawn) and not kind.by_hand)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+from harness.faults.operations.alter_topic import TOPIC_SETTINGS
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import Probe, named, with_recent_acks
 from harness.faults.steps.repeat import TIMES_MIN, Repeat
@@ -21,15 +22,14 @@ from harness.model.scenario.scenario import Scenario
 
 Settings = Mapping[str, str | None]
 
-# Settings that generated scenarios change. None of them changes what Kafka promises.
-_OF_BOTH: Final = ({"compression.type": "zstd"}, {"compression.type": "gzip"})
-_OF_TOPICS: Final = (
-    {"segment.bytes": "1048576"},
-    {"segment.ms": "1000"},
-    {"flush.messages": "1"},
-    {"index.interval.bytes": "100"},
+# Settings of brokers that generated scenarios change. None of them changes what Kafka promises.
+_OF_BROKERS: Final = (
+    {"compression.type": "zstd"},
+    {"compression.type": "gzip"},
+    {"num.replica.fetchers": "3"},
+    {"num.io.threads": "6"},
+    {"log.cleaner.threads": "2"},
 )
-_OF_BROKERS: Final = ({"num.replica.fetchers": "3"}, {"num.io.threads": "6"}, {"log.cleaner.threads": "2"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Reconfigure(Fault):
     """Dynamic settings of brokers are those of KIP-226, incremental changes those of KIP-339."""
 
     do: ClassVar[str] = "reconfigure"
-    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"config": (*_OF_BOTH, *_OF_TOPICS, *_OF_BROKERS)}
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"config": (*TOPIC_SETTINGS, *_OF_BROKERS)}
     facts: ClassVar[Declares] = (Declared(FactKind.CONFIG_TOGGLED),)
     summary: ClassVar[str] = "Sets `config` of a topic or of brokers and reverts it, in turn, until it is healed."
     proof: ClassVar[str] = (
@@ -50,8 +50,8 @@ class Reconfigure(Fault):
     @classmethod
     def drawn_in(cls, scenario: Scenario, chosen: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:  # noqa: ARG003
         if chosen.get("topic"):
-            return {"node": ("",), "config": (*_OF_BOTH, *_OF_TOPICS)}
-        return {"config": (*_OF_BOTH, *_OF_BROKERS)}
+            return {"node": ("",), "config": TOPIC_SETTINGS}
+        return {"config": _OF_BROKERS}
 
     def victims(self) -> str:
         """No node is broken."""

@@ -212,6 +212,7 @@ class Action(Kind, ABC):
     """Is done when `perform` returns: an operation of an operator, a burst of records, a wait."""
 
     disturbs: ClassVar[bool] = False  # counts as a fault in the record, so it must prove an effect
+    needs_every_node: ClassVar[bool] = True  # False: generated scenarios use it while nodes are away, too
 
     @abstractmethod
     def perform(self, context: StepContext) -> Done:

@@ -219,7 +219,9 @@ def _processes(producer: Producer, topics: dict[str, Topic], scenario: Scenario,
     others += [p.transactions.offsets_of for p in scenario.producers if p.transactions and p.transactions.offsets_of]
     if plan.group in {r.group for r in scenario.readers} | set(others):
         raise BadInput(f"{where}: group = {plan.group!r} has other members; name a group of its own")
-    compacted = [name for name in (*plan.reads, *producer.topics) if "compact" in _policy(topics[name], scenario.shape)]
+    compacted = [
+        name for name in (*plan.reads, *producer.topics) if "compact" in cleanup_policy(topics[name], scenario.shape)
+    ]
     if compacted:
         raise BadInput(
             f"{where}: {compacted[0]} is compacted, so outputs could not be compared with inputs; use another topic"
@@ -239,7 +241,8 @@ def _of_streams(producer: Producer, plan: Processing, where: str) -> None:
         raise BadInput(f"{where}: Kafka Streams decides when its transactions end; give only {{ abort_share = 0 }}")
 
 
-def _policy(topic: Topic, shape: ClusterShape) -> str:
+def cleanup_policy(topic: Topic, shape: ClusterShape) -> str:
+    """What brokers do to old records of a topic; "" where neither it nor its cluster says."""
     return topic.config.get("cleanup.policy", shape.config.get("log.cleanup.policy", ""))
 
 

@@ -77,6 +77,7 @@ def test_what_a_step_takes_follows_from_its_facts_and_its_nodes(kind: Kind, want
         (LOST_DISK, KILL, "another fault must be alone"),
         (SPLIT, KILL, "another fault must be alone"),
         (KILL, step("move_leaders", on=["t/0"]), "it needs a cluster that is whole"),
+        (KILL, step("alter_topic", topic="t", config={"segment.bytes": "1048576"}), None),
         (step("reader_away", group="g"), step("move_leaders", on=["t/0"]), None),
         (step("kill", node="controller"), step("remove_voter"), None),
         (step("kill", node="controller"), step("pause", node="controller"), "no majority of the controllers"),

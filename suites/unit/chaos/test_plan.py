@@ -268,7 +268,7 @@ def test_a_fault_that_takes_the_controllers_is_healed_before_the_others(plans: t
 def test_what_needs_clients_of_its_node_is_drawn_only_where_a_client_writes() -> None:
     """Another broker may lead nothing."""
     seen = set()
-    for number in range(1, 200):
+    for number in range(1, 400):
         scenario = plan_of(11, profile.load("default"), number).scenario
         for step in scenario.steps:
             of_clients = step.do == "isolate" and step.args["away_from"] == ["clients"]

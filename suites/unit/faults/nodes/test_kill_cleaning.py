@@ -12,8 +12,8 @@ import pytest
 
 from harness.faults.nodes import kill_cleaning
 from harness.faults.nodes.process import injection
+from harness.faults.steps.log_waits import cleaned, first_gap
 from harness.faults.steps.registry import check_steps
-from harness.faults.steps.topic_operations import cleaned, first_gap
 from harness.kafka.admin.client import PartitionState
 from harness.kafka.storage.log_directory import DamagedFile, being_cleaned
 from harness.model.clock import now_ns

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.faults.operations import elect
-from harness.faults.steps import step_context, topic_operations
+from harness.faults.operations import alter_topic, elect
+from harness.faults.steps import step_context
 from harness.faults.steps.step import Done, EffectProof
 from harness.kafka.admin.client import PartitionState
 from harness.model.doubt_names import DoubtName
@@ -67,9 +67,9 @@ class Leaders:
 def quiet_fault(monkeypatch: pytest.MonkeyPatch) -> None:
     """The action before the election counts as a fault, and does nothing."""
     monkeypatch.setattr(step_context, "history_of_cluster", lambda cluster: cluster.history())
-    monkeypatch.setattr(topic_operations.AlterTopic, "disturbs", True)
+    monkeypatch.setattr(alter_topic.AlterTopic, "disturbs", True)
     monkeypatch.setattr(
-        topic_operations.AlterTopic, "perform", lambda self, context: Done(effect=EffectProof(True, "as if"))
+        alter_topic.AlterTopic, "perform", lambda self, context: Done(effect=EffectProof(True, "as if"))
     )
 
 

@@ -1,87 +1,27 @@
-"""Operations on a topic, deleting records and changing settings, and waits for what brokers do to its log."""
+"""Waits for what brokers do to the log of a topic: rolled segments, retention and compaction."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import ClassVar
 
-from harness.faults.steps.declared_facts import NOTHING, Declared, Declares
-from harness.faults.steps.step import Action, Done, PartitionsExpr, TopicRef
+from harness.faults.steps.declared_facts import NOTHING, Declares
+from harness.faults.steps.step import Action, Done, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
-from harness.faults.steps.step_validation import StepValidation
 from harness.faults.steps.waits import NO_ANSWER, POLL_S
-from harness.faults.tier.tier_off import refuse_tier_switch
 from harness.kafka.storage.log_directory import CLEANED, offset_checkpoint, partition_directories
 from harness.kafka.storage.log_directory import segments as segments_of
 from harness.kafka.storage.record_batch import Walk
 from harness.model.clock import now_ns
-from harness.model.contract.contract import ALTER_TOPIC, TIMESTAMP_TYPE, check_config
-from harness.model.documents.steps import LogStartSeen, RecordsDeleted
-from harness.model.errors import BadInput
-from harness.model.facts import FactKind
+from harness.model.documents.steps import LogStartSeen
 from harness.model.place import Place
-from harness.model.scenario.rules import in_sync_at_least
-from harness.model.scenario.scenario import WAIT_COMPACTED, Count, Deadline, Range
+from harness.model.scenario.scenario import WAIT_COMPACTED, Count, Deadline
 from harness.model.waiting import wait_for
-
-
-@dataclass(frozen=True, kw_only=True)
-class DeleteRecords(Action):
-    """DeleteRecords (KIP-107). An event records the offset before which each partition's records are deleted."""
-
-    do: ClassVar[str] = "delete_records"
-    facts: ClassVar[Declares] = (Declared(FactKind.RECORDS_DELETED),)
-    summary: ClassVar[str] = "Deletes the oldest `share` of the records of each partition (KIP-107)."
-    on: PartitionsExpr = ()
-    share: Annotated[float, Range(0.001, 1)] = 0.5
-
-    def perform(self, context: StepContext) -> Done:
-        places = context.places(self.on)
-        offsets = context.admin.replica_offsets(sorted({t for t, _ in places}))
-        before = {}
-        for (topic, partition), state in context.states(places).items():
-            start, end = offsets[topic, partition, state.leader]
-            before[topic, partition] = start + int((end - start) * self.share)
-        context.admin.delete_records(before)
-        for (topic, partition), offset in before.items():
-            deleted = RecordsDeleted(topic=topic, partition=partition, before_offset=offset, at_ns=now_ns())
-            context.record_event(deleted)
-        return Done(resolved={f"{t}/{p}": offset for (t, p), offset in before.items()})
-
-
-@dataclass(frozen=True, kw_only=True)
-class AlterTopic(Action):
-    """A lasting change of a topic's settings."""
-
-    do: ClassVar[str] = ALTER_TOPIC
-    facts: ClassVar[Declares] = (Declared(FactKind.CONFIG_SET),)
-    summary: ClassVar[str] = "Changes settings of a topic while clients use it."
-    internal: ClassVar[bool] = True
-    topic: TopicRef
-    config: dict[str, str] = field(default_factory=dict)
-
-    def declared(self) -> Declares:
-        return (Declared(FactKind.CONFIG_SET, topic=self.topic, config=self.config),)
-
-    def validate(self, plan: StepValidation) -> None:
-        if not self.config:
-            raise BadInput('config: names no setting; write for example config = { "retention.ms" = 1000 }')
-        check_config(self.config, "config")
-        refuse_tier_switch(self.config)
-        if TIMESTAMP_TYPE in self.config:
-            raise BadInput(
-                f"config: the verifier judges {TIMESTAMP_TYPE} as the topic declares it; declare a topic of each type"
-            )
-        in_sync_at_least(self.config, plan.topic(self.topic).replicas, "replicas", "config")
-
-    def perform(self, context: StepContext) -> Done:
-        context.admin.alter_topic_config(self.topic, self.config)
-        return Done(resolved={"topic": self.topic, "config": dict(self.config)})
 
 
 @dataclass(frozen=True, kw_only=True)
