@@ -32,7 +32,7 @@ from harness.evidence.layout import LOGS
 from harness.evidence.verdicts import VERDICT, read_verdict
 from harness.model.doubt_names import DoubtOrigin
 from harness.model.errors import BadEvidence
-from harness.model.finding import Finding
+from harness.model.finding import GROUP, Finding
 from harness.model.known_findings import EPISODES, KnownFile, KnownFinding
 from harness.model.own_names import without_prefix
 from harness.model.verdict import Status, Verdict
@@ -97,16 +97,25 @@ class _Folder:
         return verdict if verdict.status is one.status and verdict.scenario == scenario else None
 
     def says(self, bundle: str, text: str, finding: Finding) -> bool:
-        """Whether a line in a log of the brokers has a text, and names the partition of a finding."""
-        if finding.topic is None or finding.partition is None:
+        """Whether a line in a log of the brokers matches a text, and names the partition or the group of a finding."""
+        subject = _subject(finding)
+        if subject is None:
             return False
-        place = re.compile(rf"(?<![\w.-]){re.escape(f'{finding.topic}-{finding.partition}')}(?!\d)")
+        cause, about = re.compile(text), re.compile(rf"(?<![\w.-]){re.escape(subject)}(?![\w-])")
         lines = (line for log in (self.evidence / bundle / LOGS).glob("*") for line in _lines(log))
-        return any(text in line and place.search(line) for line in lines)
+        return any(cause.search(line) and about.search(line) for line in lines)
 
     def _itself(self, one: Try) -> Path:
         """The evidence, where it is that bundle."""
         return self.evidence if self.evidence.absolute().name == one.bundle else self.evidence / one.bundle
+
+
+def _subject(finding: Finding) -> str | None:
+    """What a broker's log calls the partition or the group of a finding; None if it is about neither."""
+    if finding.topic is not None and finding.partition is not None:
+        return f"{finding.topic}-{finding.partition}"
+    kind, _, name = (finding.reader or "").partition(" ")
+    return f"[GroupId {name}]" if kind == GROUP else None
 
 
 def _lines(log: Path) -> Iterator[str]:

@@ -22,6 +22,9 @@ class FindingKind:
         return str(self)
 
 
+GROUP: Final = "group"  # with its name behind it, it is the reader of a finding about a whole group
+
+
 class Kind(FindingKind, Described):
     """Names of broken promises, the same in code, files and pages; `meaning` explains each in one sentence.
 
@@ -246,6 +249,7 @@ class Kind(FindingKind, Described):
         "admin_lost",
         "The result of an acknowledged admin operation is missing from the metadata.",
         {"admin_ops", "admin_views"},
+        {"cluster.json"},
     )
     ADMIN_RESURRECTED = (
         "admin_resurrected",

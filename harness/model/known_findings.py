@@ -4,8 +4,8 @@
 scenario = "kafka_17375"            # the exact name; wildcards are refused
 kind = "not_recovered"              # the exact kind of finding
 topic = "plain"                     # only findings in this topic; left out: in any topic, or in none
-log = "is likely deleted"           # only with scenario = "episodes": a text in a log of the brokers, on one line with
-                                    # the partition of the finding, such as plain-0
+log = "is likely deleted"           # only with scenario = "episodes": a regular expression for a line in a log of the
+                                    # brokers that has the partition of the finding, such as plain-0, or its group
 first_release = "3.0.0"             # of Apache Kafka, both ends included; -rcN and -SNAPSHOT count as the release
 last_release = "4.4.0"
 records = 1                         # the most records, operations, nodes or differences in one try; more condemn
@@ -56,8 +56,8 @@ class KnownFinding(Record, frozen=True, kw_only=True):
     log: Annotated[
         str | None,
         meaning(
-            "of generated episodes: only where a line in a log of the brokers has this text and names the partition of "
-            "the finding; null = of one scenario, whatever the logs say"
+            "of generated episodes: only where a line in a log of the brokers matches this regular expression and has "
+            "the partition or the group of the finding; null = of one scenario, whatever the logs say"
         ),
     ] = None
     first_release: Annotated[str, meaning("the first version of Apache Kafka that has it")]
@@ -180,6 +180,10 @@ def _check(entry: KnownFinding, where: str) -> None:
             f'{where}: scenario = "{EPISODES}" and log belong together: the name of a generated scenario says nothing '
             "of the cause, and a line of a log does"
         )
+    try:
+        re.compile(entry.log or "")
+    except re.error as error:
+        raise BadInput(f"{where}: log = {entry.log!r} is no regular expression ({error}); mend it") from None
     if entry.topic is not None and not _TOPIC.fullmatch(entry.topic):
         raise BadInput(f"{where}: topic {entry.topic!r} is not the name of one topic; wildcards are refused")
     for name, version in (("first_release", entry.first_release), ("last_release", entry.last_release)):

@@ -50,15 +50,18 @@ def _drained(admin: AdminView, group: str, places: list[tuple[str, int]], lock_s
         reported = admin.share_offsets(group, _ASK_S)
         at_ns = now_ns()
         for place in places:
-            at = reported.get(place)
+            at, before = reported.get(place), last.get(place)
+            start, lag = (at.start, at.lag) if at else (None, None)
+            same = before is not None and (before.start, before.lag) == (start, lag)
             last[place] = ShareGroupOffset(
                 group=group,
                 topic=place[0],
                 partition=place[1],
-                start=at.start if at else None,
-                lag=at.lag if at else None,
+                start=start,
+                lag=lag,
                 asked_ns=asked_ns,
                 at_ns=at_ns,
+                unchanged_ns=before.unchanged_ns if before and same else at_ns,
             )
         return {f"{t}/{p}": row.lag for (t, p), row in last.items() if row.lag != 0}
 

@@ -27,7 +27,7 @@ from harness.workload.consumers.consumer_group import GroupReader, group_lag
 from harness.workload.consumers.crashing_consumer import CrashingReader, Death
 from harness.workload.consumers.lagging_reader import Replay
 from harness.workload.consumers.live_readers import LiveReader, ReadContext
-from harness.workload.consumers.processing import ProcessorDeath, process_all
+from harness.workload.consumers.processing import ProcessorDeath, application_lag, process_all
 from harness.workload.consumers.processor import ProcessorLoop
 from harness.workload.consumers.share_group import Acked, ShareReader
 from harness.workload.java.java_process import JavaClients
@@ -340,9 +340,8 @@ class Load:
         The lag counts offsets that the group was not given yet or, with `committed`, has not committed yet; for the
         group of a processor, offsets that the processor has not finished.
         """
-        for processor in self._processors().values():
-            if processor.plan.group == group:
-                return processor.lag(acked)
+        if instances := self._instances(group):
+            return application_lag(instances, acked)
         return group_lag(self._crashing_members(group), acked, committed=committed)
 
     def members_by_group(self) -> dict[str, dict[str, frozenset[Place]]]:
@@ -378,9 +377,9 @@ class Load:
         return {n: r for n, r in self._readers.items() if isinstance(r, CrashingReader) and r.spec.group == group}
 
     def crash_processor(self, group: str, at: Moment, records: int, *, zombie: bool) -> ProcessorDeath:
-        """Makes a group's processor crash at a moment of its work on `records` records (`at`: see `ProcessorDeath`)."""
-        (processor,) = [p for p in self._processors().values() if p.plan.group == group]
-        return processor.die(ProcessorDeath(at=at, records=records, zombie=zombie))
+        """Makes a group's processor, or the first of its instances, crash at a moment of its work on `records` records
+        (`at`: see `ProcessorDeath`)."""
+        return self._instances(group)[0].die(ProcessorDeath(at=at, records=records, zombie=zombie))
 
     def commits(self, group: str) -> int:
         """Commits of a group's readers that its coordinator acknowledged so far."""
@@ -450,6 +449,9 @@ class Load:
 
     def _processors(self) -> dict[str, ProcessingLoop]:
         return {name: p for name, p in self._producers.items() if isinstance(p, ProcessingLoop)}
+
+    def _instances(self, group: str) -> list[ProcessingLoop]:
+        return [processor for processor in self._processors().values() if processor.plan.group == group]
 
     def _crashing_members(self, group: str) -> list[CrashingReader | ShareReader]:
         crashing = (r for r in self._readers.values() if isinstance(r, CrashingReader | ShareReader))

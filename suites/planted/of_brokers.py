@@ -457,9 +457,16 @@ def unserved(copy: Copy) -> Expected:
 
 
 @plant
+def unserved_below_the_high_watermark(copy: Copy) -> Expected:
+    """Only the sentinel is behind the end of the read, and the leader says that it is committed."""
+    _refused(copy, None, 0, above=1)
+    return fails([(Kind.UNSERVED.value, "plain", 1, None)], doubts=["not_reached"], by_documents=True)
+
+
+@plant
 def near_unserved_and_nothing_acknowledged_there(copy: Copy) -> Expected:
-    """Only the sentinel, of which nothing is promised, is behind the end of the read."""
-    _refused(copy, None, 0)
+    """Only the sentinel, of which nothing is promised, is behind the end of the read, which is the high watermark."""
+    _refused(copy, None, 0, above=0)
     return doubtful("not_reached")
 
 
@@ -470,14 +477,15 @@ def near_unserved_with_a_node_down(copy: Copy) -> Expected:
     return doubtful("not_back", "not_reached", "not_read")
 
 
-def _refused(copy: Copy, error: str | None, count: int) -> None:
+def _refused(copy: Copy, error: str | None, count: int, above: int | None = None) -> None:
+    """above: how far above the offset the leader says that its high watermark is; None: it does not say."""
     offset = _offset_from_end(copy, count)
     for row in records(copy.original, "plain", 1)[-count:] if count else ():
         copy.drop("observations", kind="drain", **row.at)
     refused = {
         "offset": offset,
         "error": error,
-        "high_watermark": -1,
+        "high_watermark": -1 if above is None else offset + above,
         "first_ns": 10**18,
         "last_ns": 10**18 + 60 * 10**9,
     }

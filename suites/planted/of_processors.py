@@ -125,3 +125,38 @@ def _of_unknown_end(copy: Copy) -> list[Row]:
     first, _ = _neighbours(copy.original)
     copy.change("transactions", {"outcome": "unknown"}, txn_id=first["txn_id"])
     return [row for row in _outputs(copy.original, COMMITS) if row["txn_id"] == first["txn_id"]]
+
+
+def _by_two_instances(copy: Copy) -> list[Row]:
+    """The later outputs of committed transactions are of a second instance of the application. Returns them."""
+    with copy.document("run") as run:
+        processors = run["contract"]["processors"]
+        processors["helper"] = processors["worker"] | {"processor": "helper"}
+    made = sorted(_alone(copy.original), key=lambda row: row["offset"])
+    later = made[len(made) // 2 :]
+    for row in later:
+        copy.change("processed", {"processor": "helper"}, stream=row["stream"], seq=row["seq"])
+    return later
+
+
+@plant
+def duplicated_by_instances_of_an_application(copy: Copy) -> Expected:
+    """The first instance processed an input, and the second one did, too."""
+    first, second, *_ = _by_two_instances(copy)
+    copy.add("processed", [_row(second) | {"offset": first["offset"], "processor": "worker"}])
+    return fails(_inputs(Kind.DUPLICATED, first["offset"]))
+
+
+@plant
+def skipped_read_by_instances_of_an_application(copy: Copy) -> Expected:
+    """None of the instances processed an input."""
+    first, *_ = _by_two_instances(copy)
+    copy.drop("processed", offset=first["offset"])
+    return fails(_inputs(Kind.SKIPPED_READ, first["offset"]))
+
+
+@plant
+def near_skipped_read_by_one_of_two_instances(copy: Copy) -> Expected:
+    """Each input is processed by one of the instances, and not by the other one."""
+    _by_two_instances(copy)
+    return passes()

@@ -146,7 +146,25 @@ def near_skipped_read_of_a_partition_that_was_added_before_the_group_began(copy:
 
 @plant
 def share_group_not_finished(copy: Copy) -> Expected:
+    _left(copy, 0)
+    return doubtful("share_undrained")
+
+
+@plant
+def share_group_stuck(copy: Copy) -> Expected:
+    """For longer than a member may hold a record."""
+    _left(copy, 60)
+    return fails([(Kind.GROUP_UNSETTLED.value, "tasks", 0, None)], doubts=["share_undrained"], by_documents=True)
+
+
+@plant
+def near_share_group_stuck_for_a_moment(copy: Copy) -> Expected:
+    _left(copy, 40)
+    return doubtful("share_undrained")
+
+
+def _left(copy: Copy, unchanged_s: int) -> None:
+    """The group has an offset left, and all answers of the last seconds said so."""
     with copy.document("cluster") as cluster:
         for row in cluster["share_groups"]:
-            row["lag"] = 1
-    return doubtful("share_undrained")
+            row |= {"lag": 1, "unchanged_ns": row["at_ns"] - unchanged_s * 10**9}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from suites.planted.copies import Copy
-from suites.planted.expected import Broken, Expected, fails, passes
+from suites.planted.expected import Broken, Expected, doubtful, fails, passes
 from suites.planted.plants import plant
 
 _WRONG: Final[Broken] = (Kind.WRONG_SNAPSHOT.value, None, None, None)
@@ -148,4 +149,44 @@ def producer_ids_reused(copy: Copy) -> Expected:
 def near_producer_ids_reused_after_a_jump(copy: Copy) -> Expected:
     """A controller leaves ids out."""
     _next_block(copy, 5000)
+    return passes()
+
+
+def _serves(copy: Copy, topic: str, key: str, value: str) -> None:
+    """The brokers report this value at the end."""
+    with copy.document("cluster") as cluster:
+        for snapshot in cluster["snapshots"]:
+            snapshot["topic_configs"][topic][key] = value
+
+
+def _sets(copy: Copy, *, fails: bool = False) -> None:
+    """A step gives plain a setting, long before the end."""
+    with copy.document("steps") as steps:
+        step = next(one for one in steps if not one["is_fault"])
+        step["error"] = "no answer" if fails else None
+        fact = {"kind": FactKind.CONFIG_SET.value, "topic": "plain", "config": {"segment.ms": "5000"}}
+        step["facts"].append(fact | {"from_ns": step["started_ns"], "to_ns": step["ended_ns"]})
+
+
+@plant
+def admin_lost_setting_of_a_creation(copy: Copy) -> Expected:
+    _serves(copy, "sized", "segment.bytes", "1073741824")
+    return fails([(Kind.ADMIN_LOST.value, "sized", None, None)], by_documents=True)
+
+
+@plant
+def admin_lost_setting_of_a_step(copy: Copy) -> Expected:
+    _sets(copy)
+    return fails([(Kind.ADMIN_LOST.value, "plain", None, None)], by_documents=True)
+
+
+@plant
+def near_admin_lost_setting_of_a_failed_step(copy: Copy) -> Expected:
+    _sets(copy, fails=True)
+    return doubtful("step_failed")
+
+
+@plant
+def near_admin_lost_setting_in_another_form(copy: Copy) -> Expected:
+    _serves(copy, "sized", "segment.bytes", "1048576.0")
     return passes()

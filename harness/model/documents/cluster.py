@@ -98,6 +98,9 @@ class ShareGroupOffset(OfPlace, frozen=True, kw_only=True):
     lag: Annotated[int | None, meaning("0 = it is done with the partition; null = not reported")]
     asked_ns: Annotated[int, meaning("before the question")]
     at_ns: Annotated[int, meaning("after the answer")]
+    unchanged_ns: Annotated[
+        int | None, meaning("after the first of the last answers, which all had this start and lag; null = not known")
+    ] = None
 
 
 class GroupAnswer(OfPlace, frozen=True, kw_only=True):

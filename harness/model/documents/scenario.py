@@ -45,6 +45,15 @@ class PlannedReader(Record, frozen=True, kw_only=True):
     client: Annotated[str | None, meaning("its client; `java` = the release's own")] = None
 
 
+class PlannedTopic(Record, frozen=True, kw_only=True):
+    """One topic of the load."""
+
+    name: Annotated[str, meaning("its name")]
+    config: Annotated[dict[str, str] | None, meaning("the settings with which it is created, as Kafka writes them")] = (
+        None
+    )
+
+
 class PlannedAdmin(Record, frozen=True, kw_only=True):
     """One admin of the load."""
 
@@ -64,6 +73,7 @@ class PlayedScenario(Record, frozen=True, kw_only=True):
     """The whole document, as far as it is judged."""
 
     name: Annotated[str | None, meaning("name of the scenario")] = None
+    topics: Annotated[tuple[PlannedTopic, ...] | None, meaning("the topics")] = None
     producers: Annotated[tuple[PlannedProducer, ...] | None, meaning("the producers")] = None
     readers: Annotated[tuple[PlannedReader, ...] | None, meaning("the live readers")] = None
     admin: Annotated[tuple[PlannedAdmin, ...] | None, meaning("the admins")] = None

@@ -215,7 +215,7 @@ def _processes(producer: Producer, topics: dict[str, Topic], scenario: Scenario,
     for name in plan.reads:
         if name not in topics:
             raise BadInput(f"{where}: reads: no topic {name!r}{nearest(name, topics)}")
-    others = [p.processes.group for p in scenario.producers if p.processes is not None and p is not producer]
+    others = [p.processes.group for p in scenario.producers if p.processes and not _instances(p, producer)]
     others += [p.transactions.offsets_of for p in scenario.producers if p.transactions and p.transactions.offsets_of]
     if plan.group in {r.group for r in scenario.readers} | set(others):
         raise BadInput(f"{where}: group = {plan.group!r} has other members; name a group of its own")
@@ -226,6 +226,13 @@ def _processes(producer: Producer, topics: dict[str, Topic], scenario: Scenario,
         raise BadInput(
             f"{where}: {compacted[0]} is compacted, so outputs could not be compared with inputs; use another topic"
         )
+
+
+def _instances(one: Producer, other: Producer) -> bool:
+    """Whether they are instances of one application, each with a transactional id of its own (KIP-447). Kafka Streams
+    starts its own."""
+    same = (one.processes, one.topics) == (other.processes, other.topics)
+    return one is other or (same and STREAMS not in (one.client, other.client))
 
 
 def _of_streams(producer: Producer, plan: Processing, where: str) -> None:

@@ -110,7 +110,8 @@ class Transactions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Processing:
-    """A transactional producer that reads, and writes one record for each that it receives (KIP-98, KIP-447).
+    """A transactional producer that reads, and writes one record for each that it receives (KIP-98, KIP-447). Several
+    producers with the same table and the same topic are instances of one application.
 
     commits: when it commits offsets: in the "transaction" of the output, "after" that transaction, or "before" it. With
     Kafka Streams "transaction" means exactly_once_v2, and "after" means at_least_once.

@@ -6,7 +6,7 @@ from typing import Final
 
 from harness.model.documents.run import GroupLook
 from harness.model.doubt_names import DoubtName
-from harness.model.finding import Finding, Kind
+from harness.model.finding import GROUP, Finding, Kind
 from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
@@ -38,6 +38,7 @@ def _twice(case: Case, look: GroupLook) -> Finding:
     """One answer of a coordinator that computes the assignment: it gives away no partition that a member still has."""
     return Finding(
         kind=Kind.GROUP_UNSETTLED,
+        reader=f"{GROUP} {look.group}",
         count=look.assigned_twice,
         detail=(
             f"the coordinator of group {look.group}, which was {look.state}, reported {look.assigned_twice} partitions "
@@ -56,6 +57,7 @@ def _finding(case: Case, look: GroupLook, waited_s: float) -> Finding:
     wrong = ", ".join(f"{count} partitions have {whom}" for whom, count in parts.items() if count)
     return Finding(
         kind=Kind.GROUP_UNSETTLED,
+        reader=f"{GROUP} {look.group}",
         count=max(1, sum(parts.values())),
         detail=(
             f"{waited_s:g} s after healing group {look.group} is {look.state or 'not reported by any coordinator'}"

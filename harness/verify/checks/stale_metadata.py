@@ -29,6 +29,7 @@ from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
 from harness.verify.engine.elections import Clocks
 from harness.verify.engine.known import Known
+from harness.verify.engine.setting_values import same_value
 from harness.verify.engine.steps import open_during
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
@@ -156,7 +157,7 @@ def _settings(history: History, view: BrokerView, applied: int, keys: Collection
             legal = [*_values([row for row in changes if row.key == key], applied)]
             served = settings.get(key)
             hidden = HIDDEN in legal or (key in settings and served is None)
-            if not hidden and not any(_equal(served, value) for value in legal):
+            if not hidden and not any(same_value(served, value) for value in legal):
                 last = [row.offset for row in changes if row.key == key][-1:]
                 leftover = served is not None and legal == [None] and deletions.issuperset(last) and bool(last)
                 yield _Wrong(f"the setting {key} of {topic} with", _shown(served), _shown(legal[0]), leftover)
@@ -173,20 +174,6 @@ def _values(rows: Sequence[ConfigChange], applied: int) -> Iterator[str | None]:
     earlier = [row.value for row in rows if row.offset <= applied]
     yield earlier[-1] if earlier else None
     yield from (row.value for row in rows if row.offset > applied)
-
-
-def _equal(served: str | None, value: str | None) -> bool:
-    """Brokers write a value as they understand it: 0.50 as 0.5, and lists without spaces."""
-    if served is None or value is None:
-        return served is value
-    return _plain(served) == _plain(value)
-
-
-def _plain(value: str) -> str:
-    try:
-        return repr(float(value))
-    except ValueError:
-        return ",".join(part.strip() for part in value.lower().split(","))
 
 
 def _shown(value: str | None) -> str:

@@ -1,4 +1,4 @@
-"""unserved: acknowledged records that are in the log of a leader, and that it serves to nobody."""
+"""unserved: records below the high watermark, or acknowledged ones, that the leader of a log serves to nobody."""
 
 from __future__ import annotations
 
@@ -37,24 +37,29 @@ def _findings(known: Known) -> Iterator[Finding]:
             for run in known.runs
             if run.kind == NOT_READ and (run.topic, run.topic_id, run.partition) == place
         )
-        if records:
+        # Offsets below the high watermark are readable by its meaning, whoever wrote the records.
+        committed = refused.high_watermark - refused.offset if refused.error is None else 0
+        if records or committed > 0:
             said.add(place)
-            yield _finding(known, read, refused, records)
+            yield _finding(known, read, refused, records, committed)
 
 
-def _finding(known: Known, read: Read, refused: Refusal, records: int) -> Finding:
+def _finding(known: Known, read: Read, refused: Refusal, records: int, committed: int) -> Finding:
     seconds = (refused.last_ns - refused.first_ns) / 10**9
     answered = refused.error or f"no records, with the high watermark {refused.high_watermark}"
+    left = (
+        f"{records} acknowledged records from there on are in no read" if records else "so it hides what is committed"
+    )
     return Finding(
         kind=Kind.UNSERVED,
         topic=read.topic,
         topic_id=read.topic_id,
         partition=read.partition,
         offset_first=refused.offset,
-        count=records,
+        count=records or committed,
         detail=(
             f"after the read had ended early, the leader was asked for offset {refused.offset} for {seconds:.0f} s and "
-            f"answered {answered}; {records} acknowledged records from there on are in no read"
+            f"answered {answered}; {left}"
         ),
         contract=promise(Kind.UNSERVED, read.topic, None, known.case.contract),
     )
@@ -67,5 +72,10 @@ CHECK: Final = Check(
     },
     adds=_refused,
     order=Order(findings=13),
-    planted=("unserved", "near_unserved_and_nothing_acknowledged_there", "near_unserved_with_a_node_down"),
+    planted=(
+        "unserved",
+        "unserved_below_the_high_watermark",
+        "near_unserved_and_nothing_acknowledged_there",
+        "near_unserved_with_a_node_down",
+    ),
 )

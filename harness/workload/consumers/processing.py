@@ -61,16 +61,27 @@ def processor_lag(plan: Processing, done: Mapping[Place, int], acked: Mapping[Pl
     return {f"{t}/{p}": acked[t, p] + 1 - end for (t, p), end in ends.items() if end <= acked[t, p]}
 
 
-def process_all(processors: Sequence[Processor], acked: Mapping[Place, int]) -> list[str]:
-    """Waits up to 60 s until the processors have finished everything up to these offsets.
+def application_lag(instances: Sequence[Processor], acked: Mapping[Place, int]) -> dict[str, int]:
+    """The lag of an application, whose instances share its input: that of the one which got furthest, by partition."""
+    lags = [one.lag(acked) for one in instances]
+    return {place: min(lag[place] for lag in lags) for place in lags[0] if all(place in lag for lag in lags)}
 
-    Returns a sentence on each that has not, with its last state.
+
+def process_all(processors: Sequence[Processor], acked: Mapping[Place, int]) -> list[str]:
+    """Waits up to 60 s until the applications have finished everything up to these offsets.
+
+    Returns a sentence on each that has not, with the last state of its instances.
     """
     give_up_at_s = time.monotonic() + _ALL_S
-    while any(p.failure is None and p.lag(acked) for p in processors) and time.monotonic() < give_up_at_s:
+    applications = [[p for p in processors if p.plan == plan] for plan in dict.fromkeys(p.plan for p in processors)]
+
+    def unfinished() -> list[list[Processor]]:
+        return [instances for instances in applications if application_lag(instances, acked)]
+
+    while any(one.failure is None for of in unfinished() for one in of) and time.monotonic() < give_up_at_s:
         time.sleep(_TICK_S)  # between two looks at the progress of other threads
     return [
-        f"processor {p.name} did not finish its input within {_ALL_S:g} s: offsets left: {p.lag(acked)}; {p.state}"
-        for p in processors
-        if p.lag(acked)
+        f"processor {' and '.join(one.name for one in instances)} did not finish its input within {_ALL_S:g} s: "
+        f"offsets left: {application_lag(instances, acked)}; {'; '.join(one.state for one in instances)}"
+        for instances in unfinished()
     ]

@@ -289,7 +289,9 @@ class ProcessorLoop(TransactionLoop):
             self._run_zombie(self._zombie, dead)
         self._zombie = None
         self._consumer = Consumer(self._settings())
-        self._consumer.subscribe(list(self.plan.reads), on_assign=self._begin)
+        self._consumer.subscribe(
+            list(self.plan.reads), on_assign=self._begin, on_revoke=self._leave, on_lost=self._leave
+        )
 
     def _begin(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         """Begins at the log's start where the group has committed nothing, as in partitions that were added later.
@@ -306,6 +308,12 @@ class ProcessorLoop(TransactionLoop):
             if (one.topic, one.partition) in fresh:
                 one.offset = OFFSET_BEGINNING
         consumer.incremental_assign(partitions)
+
+    def _leave(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        """Forgets what it holds of partitions that another instance gets: that one begins at the last commit."""
+        left = {(one.topic, one.partition) for one in partitions}
+        self._held = [one for one in self._held if (one.topic(), one.partition()) not in left]
+        consumer.incremental_unassign(partitions)
 
     def _run_zombie(self, zombie: _Zombie, death: ProcessorDeath) -> None:
         """The old client writes its batch once more and commits. Sets `death.fenced` to the error that it gets."""

@@ -371,6 +371,29 @@ def test_no_other_finding_of_an_episode_is_known(
     assert (summary.outcome, summary.exit) == (Status.FAIL, Exit.FAIL)
 
 
+REFUSED = r"Static member (\S+) cannot join, owned by member \1\."
+
+
+@pytest.mark.parametrize(
+    ("group", "member", "owner", "is_known"),
+    [
+        ("readers", "m-1", "m-1", True),
+        ("readers", "m-2", "m-1", False),  # another member
+        ("others", "m-1", "m-1", False),
+        ("readers-2", "m-1", "m-1", False),
+    ],
+)
+def test_a_finding_about_a_group_is_covered_by_a_line_that_names_the_group(
+    tmp_path: Path, group: str, member: str, owner: str, is_known: bool
+) -> None:
+    line = (
+        f"INFO [GroupCoordinator id=2] [GroupId {group}] Static member {member} cannot join, owned by member {owner}.\n"
+    )
+    found = Finding(kind=Kind.GROUP_UNSETTLED, count=7, reader="group readers")
+    of_group = of_episodes(kind="group_unsettled", log=REFUSED)
+    assert (with_known(night(tmp_path, line, found), tmp_path, of_group).exit is Exit.PASS) is is_known
+
+
 def test_an_entry_for_episodes_covers_no_scenario_of_a_gate(tmp_path: Path) -> None:
     summary = gate(tmp_path, failed(of_place()))
     (tmp_path / "a" / "logs").mkdir()

@@ -62,6 +62,11 @@ def test_an_entry_is_read_as_it_stands(tmp_path: Path) -> None:
         ('kind = "lost"', 'kind = "*"', "there is no kind of finding '*'"),
         ('kind = "lost"', 'kind = "lost"\nlog = "gone"', 'scenario = "episodes" and log belong together'),
         ('"kafka_20734"\nkind', '"episodes"\nkind', 'scenario = "episodes" and log belong together'),
+        (
+            '"kafka_20734"\nkind = "lost"',
+            '"episodes"\nkind = "lost"\nlog = "gone("',
+            "log = 'gone(' is no regular expression",
+        ),
         ('kind = "lost"', 'kind = "los"', "did you mean 'lost'"),
         ('kind = "lost"', 'kind = ""', "kind is not a text, or it is empty"),
         ('kind = "lost"', 'kind = ["lost"]', "kind is not a text"),

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from harness.model.contract.contract import SENTINEL
+from harness.model.documents.contract import Contract
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
@@ -113,7 +114,9 @@ def _out_of_order(outputs: DataFrame, inputs: DataFrame) -> DataFrame:
 def _outputs(given: Prepared, shown: DataFrame, reported: DataFrame) -> DataFrame:
     """One row for each output record: whether and where it is visible. `in_txn`: its transaction carried offsets;
     `held`: it was promised, or the contract permits its loss."""
-    outputs = given.processed.join(reported.select(*_BY, *PLACE[1:]), [*_BY, *PLACE[1:]], "left_semi").distinct()
+    instances = F.broadcast(_instances(given))
+    outputs = given.processed.join(instances, _BY).drop("processor").withColumnRenamed("application", "processor")
+    outputs = outputs.join(reported.select(*_BY, *PLACE[1:]), [*_BY, *PLACE[1:]], "left_semi").distinct()
     sent = given.ledger.join(outputs.select(*RECORD), RECORD, "left_semi")
     sent = at_place(sent, given.places).join(F.broadcast(_may_lose(given)), [BUNDLE, "topic"], "left")
     below = F.coalesce(F.col("offset") < F.col("log_start"), F.lit(False))
@@ -132,6 +135,17 @@ def _outputs(given: Prepared, shown: DataFrame, reported: DataFrame) -> DataFram
     return rows.withColumnsRenamed({"stream": "made_stream", "seq": "made_seq"})
 
 
+def _instances(given: Prepared) -> DataFrame:
+    """The `application` of each processor: the first of its instances, which are the members of one group."""
+    rows = [(n, name, one) for n, case in enumerate(given.cases) for name, one in _applications(case.contract).items()]
+    return frame(given.spark, {"processor": "string", "application": "string"}, rows)
+
+
+def _applications(contract: Contract) -> dict[str, str]:
+    first = {processor.group: name for name, processor in reversed(contract.processors.items())}
+    return {name: first[processor.group] for name, processor in contract.processors.items()}
+
+
 def _place() -> Column:
     return F.concat("topic", F.lit("/"), F.col("partition").cast("string"))
 
@@ -148,13 +162,14 @@ def _may_lose(given: Prepared) -> DataFrame:
 
 
 def _reported(number: int, case: Case) -> Iterator[Values]:
-    """The group offset of each processor, for every partition that it reads; groups that no coordinator reported are
+    """The group offset of each application, for every partition that it reads; groups that no coordinator reported are
     left out."""
     last = case.last_snapshot
     if last is None:
         return
     stands = {(g.group, g.topic, g.partition): g for g in last.groups}
-    for processor in case.contract.processors.values():
+    for name in dict.fromkeys(_applications(case.contract).values()):
+        processor = case.contract.processors[name]
         for row in last.partitions:
             if row.topic not in processor.reads:
                 continue
@@ -211,6 +226,9 @@ CHECK: Final = Check(
     excuses=processor_died.EXCUSES,
     planted=(
         "duplicated_by_an_application",
+        "duplicated_by_instances_of_an_application",
+        "skipped_read_by_instances_of_an_application",
+        "near_skipped_read_by_one_of_two_instances",
         "near_duplicated_by_an_application_that_aborted",
         "skipped_read_by_an_application",
         "near_skipped_read_by_an_application_that_aborted",

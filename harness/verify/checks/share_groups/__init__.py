@@ -10,9 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.contract.contract import SENTINEL
+from harness.model.contract.kafka_defaults import LOCK_MS_DEFAULT
 from harness.model.doubt_names import DoubtName
 from harness.model.facts import FactKind, Stop
-from harness.model.finding import Kind
+from harness.model.finding import Finding, Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
 from harness.model.verdict import Doubt
@@ -27,6 +28,7 @@ from harness.verify.engine.rows import UNSHARED, found, union
 from harness.verify.engine.steps import only
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, Values, frame, is_drain
 from harness.verify.promise import Check
+from harness.verify.sentences import promise
 
 _SHARE: Final = [BUNDLE, "group", *PLACE[1:]]
 _GIVEN: Final = [*_SHARE, "offset"]
@@ -51,6 +53,7 @@ _DEATHS: Final = (
     (FactKind.STOPPED, Stop.CLEANLY),
     (FactKind.CLIENT_DIED, None),
 )
+_STUCK_S: Final = 20.0  # more than a record may be held: the next member gets it at once
 _REQUEST_S: Final = 4.0  # request.timeout.ms of the workload's clients, after which a client fetches again
 
 
@@ -169,8 +172,30 @@ def _lost_deliveries(case: Case) -> int:
 
 def _unfinished(known: Known) -> Addition:
     return Addition(
-        doubts=[*_unaccepted(known), *(Doubt(DoubtName.SHARE_UNDRAINED, text) for text in _undrained(known.case))]
+        findings=[*_stuck(known.case)],
+        doubts=[*_unaccepted(known), *(Doubt(DoubtName.SHARE_UNDRAINED, text) for text in _undrained(known.case))],
     )
+
+
+def _stuck(case: Case) -> Iterator[Finding]:
+    """Partitions of which a share group with members at work finished nothing, for longer than a record may be held by
+    one of them."""
+    locks_ms = {share.group: share.lock_ms for share in case.contract.shares.values()}
+    for row in case.cluster.share_groups or () if case.complete and case.nodes_were_up else ():
+        stuck_s = 0.0 if row.unchanged_ns is None else (row.at_ns - row.unchanged_ns) / 1e9
+        if row.lag and stuck_s >= locks_ms.get(row.group, LOCK_MS_DEFAULT) / 1000 + _STUCK_S:
+            yield Finding(
+                kind=Kind.GROUP_UNSETTLED,
+                topic=row.topic,
+                partition=row.partition,
+                offset_first=row.start,
+                count=row.lag,
+                detail=(
+                    f"for {stuck_s:.0f} s after the load share group {row.group} finished none of {row.lag} offsets "
+                    f"from {row.start} on, although it has members"
+                ),
+                contract=promise(Kind.GROUP_UNSETTLED, row.topic, None, case.contract),
+            )
 
 
 def _unaccepted(known: Known) -> Iterator[Doubt]:
@@ -220,7 +245,7 @@ CHECK: Final = Check(
     },
     queries={"share_groups": share_groups},
     adds=_unfinished,
-    order=Order(doubts=25),
+    order=Order(findings=14, doubts=25),
     excuses=(*archived.EXCUSES, *began.EXCUSES),
     planted=(
         "never_delivered",
@@ -232,6 +257,8 @@ CHECK: Final = Check(
         "accepted_and_delivered_again",
         "near_commit_regressed_accepted_too_late",
         "share_group_not_finished",
+        "share_group_stuck",
+        "near_share_group_stuck_for_a_moment",
         "near_skipped_read_from_before_the_group_began",
         "never_delivered_after_the_group_began",
         "first_records_of_an_added_partition_never_delivered",

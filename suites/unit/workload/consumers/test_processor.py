@@ -17,7 +17,7 @@ from harness.model.documents.contract import Contract
 from harness.model.documents.steps import Event
 from harness.model.errors import BadInput
 from harness.model.scenario.toml import parse, patched
-from harness.workload.consumers.processing import ProcessorDeath
+from harness.workload.consumers.processing import ProcessorDeath, application_lag
 from harness.workload.consumers.processor import ProcessorLoop
 from suites.steps_json import untimed
 
@@ -82,6 +82,34 @@ def test_invalid_processors_are_refused(old: str, new: str, reported: str) -> No
     with pytest.raises(BadInput) as refused:
         parse(TEXT.replace(old, new, 1), "s", check_steps)
     assert reported in str(refused.value)
+
+
+OTHER = 'worker2 = { topics = ["b"], when = "input", processes = { reads = ["a"], group = "w" }, transactions = {} }'
+
+
+def test_processors_with_the_same_plan_are_instances_of_one_application() -> None:
+    parse(TEXT.replace("[readers]", f"{OTHER}\n\n[readers]"), "s", check_steps)
+    for old, new in (('reads = ["a"]', 'reads = ["a", "c"]'), ('topics = ["b"]', 'topics = ["c"]')):
+        text = TEXT.replace("[readers]", f"{OTHER.replace(old, new)}\n\n[readers]")
+        with pytest.raises(BadInput, match="group = 'w' has other members"):
+            parse(text.replace("[topics]", "[topics]\nc = { partitions = 1 }"), "s", check_steps)
+
+
+class Instance:
+    """An instance of an application, which has so much left."""
+
+    name, failure, state = "w", None, "it works"
+
+    def __init__(self, **left: int) -> None:
+        self.left = left
+
+    def lag(self, acked: Any) -> dict[str, int]:
+        return self.left
+
+
+def test_an_application_is_as_far_as_the_instance_that_got_furthest() -> None:
+    instances = cast(Any, [Instance(a=7, b=2, c=4), Instance(a=3, b=9)])
+    assert application_lag(instances, {}) == {"a": 3, "b": 2}
 
 
 def test_a_negative_control_can_change_when_it_commits() -> None:
