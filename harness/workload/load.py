@@ -27,6 +27,7 @@ from harness.workload.consumers.consumer_group import GroupReader, group_lag
 from harness.workload.consumers.crashing_consumer import CrashingReader, Death
 from harness.workload.consumers.lagging_reader import Replay
 from harness.workload.consumers.live_readers import LiveReader, ReadContext
+from harness.workload.consumers.ownership import Ownership
 from harness.workload.consumers.processing import ProcessorDeath, application_lag, process_all
 from harness.workload.consumers.processor import ProcessorLoop
 from harness.workload.consumers.share_group import Acked, ShareReader
@@ -92,6 +93,7 @@ class Load:
         self._read_targets = dict(self.targets)  # for readers; no partitions of a topic that is being recreated
         self.numbers = Numbers()
         self.meters = Meters()
+        self.ownership = Ownership()
         self.run = run
         self.seed = seed
         self._scenario = scenario
@@ -425,6 +427,7 @@ class Load:
             run=self.run,
             access=self._access,
             java=self._java if spec.client != CLIENTS[0] else None,
+            ownership=self.ownership,
         )
         reader = _reader_of(spec, context, tables, self._scenario, self.highest_acked)
         reader.tables = tables.opened

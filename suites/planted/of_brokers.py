@@ -435,6 +435,17 @@ def group_unsettled_assigned_twice(copy: Copy) -> Expected:
 
 
 @plant
+def group_unsettled_owned_twice(copy: Copy) -> Expected:
+    """A member got a partition before the former one was asked to give it up."""
+    with copy.document("run") as run:
+        from_ns = run["started_ns"]
+    row = {"group": "readers", "topic": "plain", "partition": 1, "member": "one", "next_member": "two"}
+    with copy.document("cluster") as cluster:
+        cluster["owned_twice"] = [row | {"from_ns": from_ns, "until_ns": from_ns + 10**9}]
+    return fails([(Kind.GROUP_UNSETTLED.value, None, None, None)], by_documents=True)
+
+
+@plant
 def near_group_unsettled_assigned_twice_by_a_member(copy: Copy) -> Expected:
     """The member that computed the assignment may be wrong, and it is a client."""
     with copy.document("run") as run:

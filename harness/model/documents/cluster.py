@@ -103,6 +103,16 @@ class ShareGroupOffset(OfPlace, frozen=True, kw_only=True):
     ] = None
 
 
+class OwnedTwice(OfPlace, frozen=True, kw_only=True):
+    """Two members of a group with the consumer protocol had one partition, by what their clients told them."""
+
+    group: Annotated[str, meaning("the group")]
+    member: Annotated[str, meaning("the member that was asked to give it up later")]
+    next_member: Annotated[str, meaning("the member that got it before that")]
+    from_ns: Annotated[int, meaning("when that one got it")]
+    until_ns: Annotated[int, meaning("when the former one gave it up")]
+
+
 class GroupAnswer(OfPlace, frozen=True, kw_only=True):
     """A stable offset that a coordinator reported during the run, if not that of the last acknowledged commit."""
 
@@ -139,6 +149,9 @@ class ClusterReports(Record, frozen=True, kw_only=True):
 
     snapshots: Annotated[tuple[Snapshot, ...], meaning("reports of the cluster, in the order of time")]
     lineages: Annotated[tuple[Lineage, ...], meaning("from the logs of all replicas")]
+    owned_twice: Annotated[
+        tuple[OwnedTwice, ...], meaning("partitions that two members of a group had at once: `group_unsettled`")
+    ] = ()
     group_resets: Annotated[
         tuple[GroupReset, ...] | None,
         meaning(

@@ -1,9 +1,12 @@
-"""group_unsettled: a consumer group that its coordinator does not bring to rest."""
+"""group_unsettled: a consumer group that its coordinator does not bring to rest, or of which two members had one
+partition at once."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final
 
+from harness.model.documents.cluster import OwnedTwice
 from harness.model.documents.run import GroupLook
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import GROUP, Finding, Kind
@@ -11,13 +14,41 @@ from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
+from harness.verify.engine.steps import step_at
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 
 
-def _after_healing(known: Known) -> Addition:
+def _groups(known: Known) -> Addition:
+    rest = _after_healing(known.case)
+    return Addition(findings=[*_owned_twice(known.case), *rest.findings], doubts=rest.doubts)
+
+
+def _owned_twice(case: Case) -> Iterator[Finding]:
+    """One finding for each group, about the first partition that a member still had when another one got it."""
+    by_group: dict[str, list[OwnedTwice]] = {}
+    for row in case.cluster.owned_twice:
+        by_group.setdefault(row.group, []).append(row)
+    for group, (first, *_) in by_group.items():
+        yield Finding(
+            kind=Kind.GROUP_UNSETTLED,
+            reader=f"{GROUP} {group}",
+            count=len(by_group[group]),
+            first_ns=first.from_ns,
+            last_ns=first.until_ns,
+            step=step_at(case.steps, first.from_ns),
+            detail=(
+                f"member {first.next_member} of group {group} got {first.topic}/{first.partition} "
+                f"{(first.until_ns - first.from_ns) / 10**9:.2f} s before member {first.member} gave it up, which was "
+                "asked to and had not lost it"
+            ),
+            contract=promise(Kind.GROUP_UNSETTLED, None, None, case.contract),
+        )
+
+
+def _after_healing(case: Case) -> Addition:
     """Nothing without a wait, or for a run that ended before the wait was over."""
-    case, waited = known.case, known.case.run.groups_at_rest
+    waited = case.run.groups_at_rest
     if waited is None:
         return Addition()
     twice = [_twice(case, look) for look in waited.assigned_twice if look.by_coordinator]
@@ -77,13 +108,13 @@ def _doubt(look: GroupLook, waited_s: float) -> Doubt:
 
 
 CHECK: Final = Check(
-    promise="After healing, every consumer group comes to rest, and each partition has one member that runs.",
+    promise="Each partition of a group has one member at a time, and after healing every group comes to rest.",
     kinds={
         Kind.GROUP_UNSETTLED: Introduced(
             promise="a group whose members all run becomes stable and assigns each partition to one of them (KIP-848)"
         )
     },
-    adds=_after_healing,
+    adds=_groups,
     order=Order(findings=12, doubts=57),
     planted=(
         "group_unsettled",
@@ -91,6 +122,7 @@ CHECK: Final = Check(
         "near_group_unsettled_with_a_node_down",
         "doubt_group_unsettled_for_its_members",
         "group_unsettled_assigned_twice",
+        "group_unsettled_owned_twice",
         "near_group_unsettled_assigned_twice_by_a_member",
     ),
 )

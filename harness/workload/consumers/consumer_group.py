@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 import confluent_kafka
@@ -88,6 +88,16 @@ class GroupReader(LiveReader):
             list(self.spec.topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
 
+    def _owns(self, told: Callable[[str, str, Collection[Place]], None], places: Collection[Place]) -> None:
+        """Tells the load whose the partitions are. A Java client is in another process, and its word may come late."""
+        if self.spec.group is not None and self.protocol == "consumer" and self.spec.client != JAVA:
+            told(self.spec.group, self.spec.name, places)
+
+    def _close_consumer(self, consumer: Consumer) -> None:
+        # It leaves by itself, whether or not its coordinator still takes it for a member.
+        self._owns(self.context.ownership.lost, self._mine)
+        super()._close_consumer(consumer)
+
     def _update_assignment(self, consumer: Consumer) -> None:
         """Nothing to do: the group assigns added partitions itself."""
 
@@ -102,6 +112,7 @@ class GroupReader(LiveReader):
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         places = [(p.topic, p.partition) for p in partitions]
+        self._owns(self.context.ownership.got, places)
         self.rebalances += 1
         self._mine = self._mine | set(places)  # a new set, since other threads read it
         for place in places:
@@ -197,10 +208,13 @@ class GroupReader(LiveReader):
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         self._commit(consumer)
+        self._owns(self.context.ownership.gave_up, [(p.topic, p.partition) for p in partitions])
         self._lost(consumer, partitions)
 
     def _lost(self, _: Consumer, partitions: list[TopicPartition]) -> None:
-        self._mine = self._mine - {(p.topic, p.partition) for p in partitions}
+        lost = {(p.topic, p.partition) for p in partitions}
+        self._owns(self.context.ownership.lost, lost)
+        self._mine = self._mine - lost
 
     def _commit(self, consumer: Consumer) -> None:
         """Commits the position of every partition that moved."""

@@ -18,6 +18,7 @@ from harness.model.place import Place
 from harness.model.scenario.scenario import Reader
 from harness.model.secured import reader_name
 from harness.workload.access import Access
+from harness.workload.consumers.ownership import Ownership
 from harness.workload.java.java_consumer import JavaConsumer
 from harness.workload.java.java_process import JavaClients
 from harness.workload.load_thread import LoadThread
@@ -36,13 +37,15 @@ UNREADABLE: Final = "UNKNOWN"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadContext:
-    """The context of a reader: addresses and topics of the run. `java`: the release's own clients, if it is one."""
+    """The context of a reader: addresses and topics of the run. `java`: the release's own clients, if it is one.
+    `ownership`: of all members of groups in the load."""
 
     bootstrap: str
     targets: Mapping[str, Target]
     run: int
     access: Access = field(default_factory=Access)
     java: JavaClients | None = None
+    ownership: Ownership = field(default_factory=Ownership)
 
     @property
     def topic_ids(self) -> dict[str, str]:

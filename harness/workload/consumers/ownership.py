@@ -1,0 +1,73 @@
+"""Which members of a group have a partition, by what their clients told them, and whether two ever had it at once.
+
+With the consumer protocol (KIP-848) the coordinator gives a partition to its next member only after the former one has
+given it up. A client says to its member whether it is asked to give a partition up, or has lost it because its session
+ended; in the second case the next member may have the partition already.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+
+from harness.model.clock import now_ns
+from harness.model.documents.cluster import OwnedTwice
+from harness.model.place import Place
+
+
+class Ownership:
+    """All groups of a load. The threads of all members use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._owners: defaultdict[tuple[str, Place], set[str]] = defaultdict(set)
+        # By the former member: when another one got the partition, and which one.
+        self._taken: dict[tuple[str, Place, str], tuple[int, str]] = {}
+        self._twice: list[OwnedTwice] = []
+
+    def got(self, group: str, member: str, places: Iterable[Place]) -> None:
+        """A member was assigned partitions."""
+        at_ns = now_ns()
+        with self._lock:
+            for place in places:
+                for former in self._owners[group, place] - {member}:
+                    self._taken.setdefault((group, place, former), (at_ns, member))
+                self._owners[group, place].add(member)
+
+    def gave_up(self, group: str, member: str, places: Iterable[Place]) -> None:
+        """A member was asked to give partitions up, and is about to answer that it did."""
+        at_ns = now_ns()
+        with self._lock:
+            for place in places:
+                taken = self._taken.get((group, place, member))
+                if taken is not None:
+                    topic, partition = place
+                    self._twice.append(
+                        OwnedTwice(
+                            group=group,
+                            topic=topic,
+                            partition=partition,
+                            member=member,
+                            next_member=taken[1],
+                            from_ns=taken[0],
+                            until_ns=at_ns,
+                        )
+                    )
+                self._forget(group, member, place)
+
+    def lost(self, group: str, member: str, places: Collection[Place] | None = None) -> None:
+        """A member lost partitions, or all of them: since when, and who has them, is unknown."""
+        with self._lock:
+            mine = [place for (of, place), owners in self._owners.items() if of == group and member in owners]
+            for place in mine if places is None else places:
+                self._forget(group, member, place)
+
+    def twice(self) -> tuple[OwnedTwice, ...]:
+        """When two members had one partition, in the order in which the former ones gave it up."""
+        with self._lock:
+            return tuple(self._twice)
+
+    def _forget(self, group: str, member: str, place: Place) -> None:
+        self._owners[group, place].discard(member)
+        self._taken.pop((group, place, member), None)
