@@ -79,6 +79,7 @@ class Check:
     kinds: the kinds of findings that it introduces.
     seen: the observation, in one sentence that begins in lower case, by kind and by the reason that a query gives, a
     member of the check's own enum. The kinds may be those of other checks.
+    shares: kinds of other checks, of which `adds` has findings, too.
     breaks: the promise that its findings of other checks' kinds break; "" where it is that of the kind.
     finer: the order of reasons within a kind, added to the rank of the kind.
     beside: reasons of findings that are reported also if a finding with a lower rank is.
@@ -99,6 +100,7 @@ class Check:
     promise: str
     kinds: Mapping[FindingKind, Introduced] = field(default_factory=dict)
     seen: Mapping[tuple[FindingKind, Reason], Sentence] = field(default_factory=dict)
+    shares: tuple[FindingKind, ...] = ()
     breaks: str = ""
     finer: Mapping[Reason, int] = field(default_factory=dict)
     beside: frozenset[Reason] = frozenset()
@@ -115,7 +117,7 @@ class Check:
     @property
     def reports(self) -> tuple[FindingKind, ...]:
         """Every kind in this declaration."""
-        return tuple(dict.fromkeys([*self.kinds, *(kind for kind, _ in self.seen)]))
+        return tuple(dict.fromkeys([*self.kinds, *self.shares, *(kind for kind, _ in self.seen)]))
 
     @property
     def readers(self) -> dict[str, Callable[..., object]]:

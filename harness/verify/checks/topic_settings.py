@@ -92,6 +92,7 @@ def _finding(case: Case, topic: str, wrong: Mapping[str, str], served: Mapping[s
 
 CHECK: Final = Check(
     promise="A topic has the settings that it was given.",
+    shares=(Kind.ADMIN_LOST,),
     adds=_settings,
     order=Order(findings=18),
     planted=(

@@ -243,6 +243,7 @@ CHECK: Final = Check(
             "the share group delivered the record again after an accept or reject of it had been acknowledged"
         ),
     },
+    shares=(Kind.GROUP_UNSETTLED,),
     queries={"share_groups": share_groups},
     adds=_unfinished,
     order=Order(findings=14, doubts=25),
