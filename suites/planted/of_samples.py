@@ -254,3 +254,36 @@ def near_above_high_watermark_of_a_follower(copy: Copy) -> Expected:
     own = _samples(copy, _follower(copy))[-1]
     _marked_at(copy, own, min(highest["offset"], sample["high_watermark"]) - 1)
     return passes()
+
+
+def _behind(copy: Copy, since_s: int) -> Row:
+    """The follower reports one high watermark in its last samples, for so long. Returns the last one, as it was."""
+    rows = _samples(copy, _follower(copy))
+    from_ns = rows[-1]["asked_ns"] - since_s * _S
+    mark = _reported(copy, from_ns)
+    times = {row["at_ns"] for row in rows if row["asked_ns"] >= from_ns}
+    values = {"high_watermark": mark, "last_stable_offset": mark}
+    copy.change("positions", values, broker=_follower(copy), at_ns=times, **_PLACE)
+    return rows[-1]
+
+
+@plant
+def unserved_by_a_follower(copy: Copy) -> Expected:
+    """For 10 s it does not learn what its leader reports."""
+    last = _behind(copy, 15)
+    first, end = _reported(copy, last["asked_ns"] - 15 * _S), _reported(copy, last["asked_ns"] - 10 * _S)
+    assert first < end, "nothing was written in these seconds"
+    return fails([(Kind.UNSERVED.value, "plain", 1, offset) for offset in range(first, end)], by_documents=True)
+
+
+@plant
+def near_unserved_by_a_follower_for_a_moment(copy: Copy) -> Expected:
+    _behind(copy, 8)
+    return passes()
+
+
+@plant
+def near_unserved_by_a_follower_outside_the_isr(copy: Copy) -> Expected:
+    last = _behind(copy, 15)
+    _in_sync_again(copy, last, last["asked_ns"] - 17 * _S, last["at_ns"] + 2 * _S)
+    return passes()
