@@ -110,7 +110,7 @@ def _finding(case: Case, late: _Late) -> Finding:
         reader=f"broker {sample.broker}",
         detail=(
             f"broker {sample.broker} is in the ISR, its log ends at {sample.log_end}, and its high watermark was "
-            f"{sample.high_watermark}; broker {late.leader}, the leader, had reported {late.mark} {since_s:.1f} s before"
+            f"{sample.high_watermark}; {since_s:.1f} s before its leader, broker {late.leader}, had said {late.mark}"
         ),
         contract=promise(Kind.UNSERVED, sample.topic, None, case.contract),
     )
