@@ -269,6 +269,8 @@ def _reader(reader: Reader, topics: dict[str, Topic], where: str) -> None:
         )
     if reader.reset and (reader.group is None or reader.client == JAVA):
         raise BadInput(f'{where}: reset needs a group, and a client other than "java"; leave it out')
+    if reader.revoke_s and (reader.group is None or reader.shares or reader.client == JAVA):
+        raise BadInput(f'{where}: revoke_s needs a group that is no share group, and a client other than "java"')
     if reader.commits != "after" and reader.group is None:
         raise BadInput(f"{where}: a reader without a group commits nothing; name a group, or leave out commits")
 

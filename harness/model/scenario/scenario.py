@@ -186,6 +186,7 @@ class Reader:
     # rebalance, and puts no data of its own into assignments: a coordinator refuses to migrate a group with such data.
     assignor: Literal["cooperative-sticky", "range"] = "cooperative-sticky"
     static: bool = False  # of a group: a member that returns keeps its partitions (KIP-345)
+    revoke_s: Seconds = 0.0  # of a group: so long it still works on partitions that it is asked to give up
     client: str = CLIENTS[0]
     # For a group: where its client begins without an offset (auto.offset.reset); "" = from the start.
     reset: Literal["", "earliest", "latest", "error"] = ""

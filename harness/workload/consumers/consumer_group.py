@@ -207,6 +207,7 @@ class GroupReader(LiveReader):
         return bool(self._mine) and (not self.spec.reset or self.resets.known(self._mine))
 
     def _revoked(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
+        self._stopping.wait(self.spec.revoke_s)
         self._commit(consumer)
         self._owns(self.context.ownership.gave_up, [(p.topic, p.partition) for p in partitions])
         self._lost(consumer, partitions)

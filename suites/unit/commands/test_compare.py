@@ -103,9 +103,9 @@ def test_a_quiet_gate_against_a_release_prints_three_lines_about_the_comparison(
     word, both, where = capsys.readouterr().out.splitlines()
     assert word == "WORSE: a promise is broken that was not broken before, in calm"
     assert both.startswith(
-        f"  before: Kafka {OTHER} (commit commit of {OTHER}) PASS of 1 of 32 scenarios; now: Kafka 4.3.1"
+        f"  before: Kafka {OTHER} (commit commit of {OTHER}) PASS of 1 of 33 scenarios; now: Kafka 4.3.1"
     )
-    assert both.endswith(" FAIL in 1 of 1 scenarios that ran, of 32")
+    assert both.endswith(" FAIL in 1 of 1 scenarios that ran, of 33")
     assert where == f"evidence: {Path('out') / 'report' / 'index.html'}"
     assert len(made) == 1  # terminal and page show the same one
     page = (tmp_path / "out" / "report" / "index.html").read_text(encoding="utf-8")
