@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Final
@@ -20,6 +21,7 @@ INSIDE, EDGE, TIME, COMMIT, START, BELOW = "batch", "segment", "time", "commit",
 _INSIDE: Final = 3  # how many offsets of each kind, for each partition
 _SEGMENTS: Final = 2
 _TIMES: Final = 2
+_TIERED: Final = 8  # how many offsets of the part of a log that is on no disk, each from another part of it
 _Batch = tuple[int | None, int, int]  # its segment, if it is known, its first and its last offset
 
 
@@ -90,6 +92,8 @@ def _of_one(
     start = logs.starts[place]
     end = max((position for (at, _), position in logs.positions.items() if at == place), default=0)
     offsets = [(rng.randrange(start, end), INSIDE)] if start < end else []
+    on_disk = min((first for _, first, _ in batches), default=start)
+    offsets += [(offset, INSIDE) for offset in _apart(start, on_disk, rng)]
     inner = [(first, last) for _, first, last in batches if last > first]
     offsets += [(rng.randint(first + 1, last), INSIDE) for first, last in rng.sample(inner, min(_INSIDE, len(inner)))]
     segments = sorted({segment for segment, _, _ in batches if segment is not None})
@@ -105,6 +109,12 @@ def _of_one(
         asks[offset] = Ask(place, offset, TIME, time_ms)
     below = {offset: Ask(place, offset, BELOW) for offset in (start - 1, start // 2) if 0 <= offset < start}
     return [*asks.values(), *below.values()]
+
+
+def _apart(start: int, end: int, rng: Random) -> list[int]:
+    """An offset from each of several equal parts; none where there is nothing."""
+    bounds = [start + (end - start) * n // _TIERED for n in range(_TIERED + 1)]
+    return [rng.randrange(low, high) for low, high in pairwise(bounds) if low < high]
 
 
 def _batches(bundle: Path, logs: Logs) -> dict[Place, list[_Batch]]:

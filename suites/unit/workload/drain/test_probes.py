@@ -98,6 +98,14 @@ def test_offsets_are_in_batches_at_segment_edges_at_timestamps_and_below_the_log
     assert sorted(by_why[BELOW]) == [50, 99]
 
 
+def test_every_part_of_what_is_on_no_disk_has_a_probe(tmp_path: Path) -> None:
+    """The leader has the rest of the log in the remote tier."""
+    write(tmp_path, "batches", [batch(900, 900, 1009)])
+    (asks,) = asks_of(logs_of(READS), tmp_path, Random(1)).values()
+    inside = sorted(ask.offset for ask in asks if ask.why == INSIDE)
+    assert all(any(low <= offset < low + 100 for offset in inside) for low in range(100, 900, 100))
+
+
 def test_no_offset_is_in_a_gap(bundle: Path) -> None:
     rows = [*READS[:2], structs.replace(DRAIN, holes=(OffsetGap(from_offset=101, to_offset=500),))]
     (asks,) = asks_of(logs_of(rows), bundle, Random(1)).values()
