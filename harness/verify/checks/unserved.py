@@ -1,4 +1,4 @@
-"""unserved: records below the high watermark, or acknowledged ones, that the leader of a log serves to nobody."""
+"""unserved: records below the high watermark, or acknowledged ones, that the leader of a log serves to no client."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _findings(known: Known) -> Iterator[Finding]:
             for run in known.runs
             if run.kind == NOT_READ and (run.topic, run.topic_id, run.partition) == place
         )
-        # Offsets below the high watermark are readable by its meaning, whoever wrote the records.
+        # Offsets below the high watermark are readable by its meaning, whatever wrote the records.
         committed = refused.high_watermark - refused.offset if refused.error is None else 0
         if records or committed > 0:
             said.add(place)

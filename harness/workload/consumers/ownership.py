@@ -1,4 +1,4 @@
-"""Which members of a group have a partition, by what their clients told them, and whether two ever had it at once.
+"""Which members of a group have a partition, as their clients report it, and whether two ever had it at once.
 
 With the consumer protocol (KIP-848) the coordinator gives a partition to its next member only after the former one has
 given it up. A client says to its member whether it is asked to give a partition up, or has lost it because its session
@@ -57,7 +57,7 @@ class Ownership:
                 self._forget(group, member, place)
 
     def lost(self, group: str, member: str, places: Collection[Place] | None = None) -> None:
-        """A member lost partitions, or all of them: since when, and who has them, is unknown."""
+        """A member lost partitions, or all of them: when that was, and which member has them, is unknown."""
         with self._lock:
             mine = [place for (of, place), owners in self._owners.items() if of == group and member in owners]
             for place in mine if places is None else places:
