@@ -6,7 +6,8 @@ lack what was acknowledged, so it is not asked: there every node would agree. A 
 has the settings of its creation.
 
 Not judged: settings that no broker reports, since an older release may not know them; those of a step that failed or
-ended shortly before the report, or that changes settings in turn; those of the tier where a step takes the topic out.
+ended shortly before the report, or that changes settings in turn; those of the tier where a step takes the topic out;
+and clusters of others, whose metadata log is not read: their owners may replace what a client asks for.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def _settings(known: Known) -> Addition:
 def lost_settings(case: Case) -> Iterator[Finding]:
     """One finding for each topic."""
     last = case.last_snapshot
-    if last is None or case.run.timestamps != "send":
+    if last is None or case.history is None or case.run.timestamps != "send":
         return
     for topic in case.scenario.topics or ():
         served = (last.topic_configs or {}).get(topic.name)
