@@ -96,7 +96,8 @@ class Prober:
                 self._live[key] = self._checked(of, broker, at, "new").end
 
     def look_again(self, placed: Sequence[Placed]) -> None:
-        """Reads one more piece of one replica, in turn; behind its end it begins with the oldest record.
+        """Reads one more piece of one replica, in turn; once it reached the end it begins with the oldest record again,
+        although the log grows meanwhile.
 
         An answer from the tier ends with its segment, so several short ones are one piece.
         """
@@ -120,7 +121,7 @@ class Prober:
             if piece.end == at or piece.end > span[1] or len(piece.records) > _RECORDS_ENOUGH:
                 break
             at = piece.end
-        self._again[of.partition, broker] = piece.end
+        self._again[of.partition, broker] = piece.end if piece.end <= span[1] else span[0]
         self._check_bounds(of, span)
 
     def confirmed(self, placed: Sequence[Placed]) -> Iterator[Finding]:

@@ -257,3 +257,18 @@ def test_an_outage_and_a_leader_that_moves_are_no_finding(scene: Scene) -> None:
     assert looked(scene, REFUSED_S) == []
     scene.replicas.refused, scene.replicas.error = range(20), "NOT_LEADER_OR_FOLLOWER"
     assert looked(scene, 3 * REFUSED_S) == []
+
+
+def test_old_records_are_read_again_although_the_log_grows(tmp_path: Path) -> None:
+    scene = Scene(tmp_path)
+    scene.ack(6)
+    for _ in range(3):  # every replica, up to its end
+        scene.prober.look_again([PLACED])
+    scene.replicas.append(1, 1, 2, intact=False)
+    for offset in range(6, 12):
+        scene.ledger.add(0, offset, offset, at_ms=1)
+        scene.replicas.append(offset, offset)
+        scene.prober.look_again([PLACED])
+    assert [*scene.prober.confirmed([PLACED])] == []
+    scene.now_s += CONFIRM_S
+    assert [(f.broker, f.first_offset, f.end_offset) for f in scene.prober.confirmed([PLACED])] == [(2, 1, 2)]
