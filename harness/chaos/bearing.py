@@ -140,8 +140,7 @@ class Bearing:
         shape = self.scenario.shape
         if any(one.alone or one.copies for one in now):
             return "another fault must be alone"
-        whole = taken.alone or taken.copies or (isinstance(kind, Action) and kind.needs_every_node)
-        if whole and any(one.anything for one in now):
+        if (taken.alone or taken.copies or kind.needs_every_node) and any(one.anything for one in now):
             return "it needs a cluster that is whole"
         if taken.copies and taken.brokers and (topic := next(filter(_keeps_all, self.scenario.topics), None)):
             return f"{topic.name} keeps each of its replicas eligible: all of them must be in sync"

@@ -19,7 +19,7 @@ from harness.chaos.profile import Profile
 from harness.chaos.workload import load_of, shape_of
 from harness.faults.operations.plant_loss import PlantLoss
 from harness.faults.steps.registry import all_kinds, build_step, check_step, check_steps, folder_of
-from harness.faults.steps.step import OF_CLIENTS, Action, Fault, Kind, is_disturbance
+from harness.faults.steps.step import OF_CLIENTS, Fault, Kind, is_disturbance
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
@@ -246,7 +246,7 @@ def _happening(draw: Draw, name: str, outline: _Outline, profile: Profile) -> St
     around = Surroundings(outline.scenario, tuple(outline.active), broken)
     whole = not any(taken.anything for taken in outline.bearing.active.values())
     for kind in kinds:
-        if issubclass(kind, Action) and kind.needs_every_node and not whole:
+        if kind.needs_every_node and not whole:
             continue  # `Bearing.refusal` would refuse each of its steps
         for step in _steps(draw, name, kind, around):
             if outline.fits(step):
@@ -266,13 +266,13 @@ def _steps(draw: Draw, name: str, kind: type[Kind], around: Surroundings) -> Ite
 
 def usable(profile: Profile) -> tuple[type[Kind], ...]:
     """The faults and operations that generated scenarios may use, by the capabilities of a profile."""
-    return tuple(kind for kind in _disturbances() if not kind.needs - profile.capabilities)
+    return tuple(kind for kind in _generated() if not kind.needs - profile.capabilities)
 
 
 def _lots(kind: type[Kind], profile: Profile) -> int:
     return profile.kinds.get(kind.do, profile.folders.get(folder_of(kind), 1))
 
 
-def _disturbances() -> tuple[type[Kind], ...]:
-    """An operation that proves no effect of its own is drawn if it says of what."""
+def _generated() -> tuple[type[Kind], ...]:
+    """Faults and operations, those without an effect of their own included if they have values to draw."""
     return tuple(kind for kind in all_kinds() if (is_disturbance(kind) or kind.drawn) and not kind.by_hand)

@@ -115,6 +115,7 @@ class Kind:
     drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {}
     follows: ClassVar[frozenset[FactKind]] = frozenset()
     by_hand: ClassVar[str] = ""
+    needs_every_node: ClassVar[bool] = False  # generated scenarios do not use it while nodes are away
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -212,7 +213,7 @@ class Action(Kind, ABC):
     """Is done when `perform` returns: an operation of an operator, a burst of records, a wait."""
 
     disturbs: ClassVar[bool] = False  # counts as a fault in the record, so it must prove an effect
-    needs_every_node: ClassVar[bool] = True  # False: generated scenarios use it while nodes are away, too
+    needs_every_node: ClassVar[bool] = True
 
     @abstractmethod
     def perform(self, context: StepContext) -> Done:

@@ -11,6 +11,7 @@ fault was open and no broker of the two started since the leader reported the ma
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -23,7 +24,16 @@ from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
 from harness.verify.engine.steps import open_during
-from harness.verify.engine.timelines import CLOCKS_NS, LATE_NS, States, held, interrupted, timed_partitions
+from harness.verify.engine.timelines import (
+    CLOCKS_NS,
+    LATE_NS,
+    Mark,
+    States,
+    held,
+    interrupted,
+    leader_marks,
+    timed_partitions,
+)
 from harness.verify.promise import Check
 from harness.verify.sentences import promise
 
@@ -32,13 +42,20 @@ _KNOWN_NS: Final = 10 * 10**9
 
 
 class _Late(NamedTuple):
-    """A sample of a follower, and the high watermark that its leader had reported at that time."""
+    """A sample of a follower, whose high watermark is `known`, and what its leader had reported at that time."""
 
     sample: Sample
+    known: int
     at_ns: int
-    mark: int
-    mark_ns: int
-    leader: int
+    mark: Mark
+
+    @property
+    def hidden(self) -> int:
+        return self.mark.high_watermark - self.known
+
+
+# By leader: its marks in the order of time, and of each of them the first one that is as high as any up to it.
+_Marks = Mapping[int, tuple[Sequence[Mark], Sequence[Mark]]]
 
 
 def _followers(known: Known) -> Addition:
@@ -51,41 +68,41 @@ def late_followers(case: Case) -> Iterator[Finding]:
     if history is None:
         return
     for _, states, of_brokers in timed_partitions(case, history):
+        marks = _by_leader(leader_marks(states, of_brokers))
         for broker, samples in sorted(of_brokers.items()):
-            found = list(_late(case, history, states, of_brokers, broker, samples))
+            found = list(_late(case, history, states, marks, broker, samples))
             if found:
-                yield _finding(case, max(found, key=lambda late: late.mark - (late.sample.high_watermark or 0)))
+                yield _finding(case, max(found, key=lambda late: late.hidden))
+
+
+def _by_leader(marks: Sequence[Mark]) -> _Marks:
+    of_leaders: defaultdict[int, list[Mark]] = defaultdict(list)
+    for mark in marks:
+        of_leaders[mark.leader].append(mark)
+    return {leader: (of, [*accumulate(of, _higher)]) for leader, of in of_leaders.items()}
+
+
+def _higher(one: Mark, later: Mark) -> Mark:
+    return later if later.high_watermark > one.high_watermark else one
 
 
 def _late(
-    case: Case,
-    history: History,
-    states: States,
-    of_brokers: Mapping[int, Sequence[Sample]],
-    broker: int,
-    samples: Sequence[Sample],
+    case: Case, history: History, states: States, marks: _Marks, broker: int, samples: Sequence[Sample]
 ) -> Iterator[_Late]:
     for sample, from_ns, to_ns in held(samples, LATE_NS):
         rows = [states.rows[number] for number in states.during(from_ns - _KNOWN_NS, to_ns)]
-        if sample.high_watermark is None or len({(row.leader, row.leader_epoch, tuple(row.isr)) for row in rows}) != 1:
+        known = sample.high_watermark
+        if known is None or len({(row.leader, row.leader_epoch, tuple(row.isr)) for row in rows}) != 1:
             continue
         leader = rows[0].leader
-        if leader in (NO_LEADER, broker) or broker not in rows[0].isr:
+        if leader in (NO_LEADER, broker) or broker not in rows[0].isr or leader not in marks:
             continue
-        mark_ns, mark = _reported(states, of_brokers.get(leader, ()), from_ns - _KNOWN_NS)
-        if not sample.high_watermark < mark <= sample.log_end or _disturbed(
-            case, history, (broker, leader), mark_ns, to_ns
-        ):
+        reported, highest = marks[leader]
+        until = bisect_right(reported, from_ns - _KNOWN_NS, key=lambda mark: mark.at_ns)
+        if not until or not known < highest[until - 1].high_watermark <= sample.log_end:
             continue
-        yield _Late(sample, from_ns, mark, mark_ns, leader)
-
-
-def _reported(states: States, of_leader: Sequence[Sample], by_ns: int) -> tuple[int, int]:
-    """The highest high watermark that a leader had reported by then, and when it did so first; (0, 0) without one."""
-    rows = [(row.at_ns, led[1]) for row in of_leader if (led := states.mark_of_leader(row)) is not None]
-    until = bisect_right(rows, by_ns, key=lambda row: row[0])
-    highest = [*accumulate((mark for _, mark in rows[:until]), max)]
-    return (rows[highest.index(highest[-1])][0], highest[-1]) if highest else (0, 0)
+        if not _disturbed(case, history, (broker, leader), highest[until - 1].at_ns, to_ns):
+            yield _Late(sample, known, from_ns, highest[until - 1])
 
 
 def _disturbed(case: Case, history: History, brokers: Sequence[int], from_ns: int, to_ns: int) -> bool:
@@ -95,22 +112,22 @@ def _disturbed(case: Case, history: History, brokers: Sequence[int], from_ns: in
 
 
 def _finding(case: Case, late: _Late) -> Finding:
-    sample = late.sample
-    since_s = (late.at_ns - late.mark_ns) / 10**9
+    sample, mark = late.sample, late.mark
+    since_s = (late.at_ns - mark.at_ns) / 10**9
     return Finding(
         kind=Kind.UNSERVED,
         topic=sample.topic,
         topic_id=sample.topic_id,
         partition=sample.partition,
-        offset_first=sample.high_watermark,
-        offset_last=late.mark - 1,
-        count=late.mark - (sample.high_watermark or 0),
+        offset_first=late.known,
+        offset_last=mark.high_watermark - 1,
+        count=late.hidden,
         first_ns=late.at_ns,
         last_ns=late.at_ns,
         reader=f"broker {sample.broker}",
         detail=(
             f"broker {sample.broker} is in the ISR, its log ends at {sample.log_end}, and its high watermark was "
-            f"{sample.high_watermark}; {since_s:.1f} s before its leader, broker {late.leader}, had said {late.mark}"
+            f"{late.known}; {since_s:.1f} s before its leader, broker {mark.leader}, had said {mark.high_watermark}"
         ),
         contract=promise(Kind.UNSERVED, sample.topic, None, case.contract),
     )

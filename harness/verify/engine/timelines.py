@@ -139,6 +139,25 @@ class States:
         return (epoch, mark) if knows else None
 
 
+class Mark(NamedTuple):
+    """A high watermark, when a leader had reported it, and its epoch."""
+
+    at_ns: int
+    high_watermark: int
+    epoch: int
+    leader: int
+
+
+def leader_marks(states: States, of_brokers: Mapping[int, Sequence[Sample]]) -> list[Mark]:
+    """The high watermarks that the leaders of a partition reported, in the order of time."""
+    return sorted(
+        Mark(sample.at_ns, led[1], led[0], broker)
+        for broker, samples in of_brokers.items()
+        for sample in samples
+        if (led := states.mark_of_leader(sample)) is not None
+    )
+
+
 def states_of(history: History, clocks: Clocks, place: Place) -> States | None:
     """None if the times of its changes are not known."""
     _, topic_id, partition = place

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 
 from harness.model.clock import now_ns
 from harness.model.documents.cluster import OwnedTwice
@@ -56,11 +56,10 @@ class Ownership:
                     )
                 self._forget(group, member, place)
 
-    def lost(self, group: str, member: str, places: Collection[Place] | None = None) -> None:
-        """A member lost partitions, or all of them: when that was, and which member has them, is unknown."""
+    def lost(self, group: str, member: str, places: Iterable[Place]) -> None:
+        """A member lost partitions: when that was, and which member has them, is unknown."""
         with self._lock:
-            mine = [place for (of, place), owners in self._owners.items() if of == group and member in owners]
-            for place in mine if places is None else places:
+            for place in places:
                 self._forget(group, member, place)
 
     def twice(self) -> tuple[OwnedTwice, ...]:

@@ -35,12 +35,14 @@ from harness.verify.engine.timelines import (
     CLEAN,
     CLOCKS_NS,
     LATE_NS,
+    Mark,
     Span,
     States,
     brokers_of,
     harm,
     held,
     interrupted,
+    leader_marks,
     timed_partitions,
 )
 from harness.verify.promise import Check, Introduced
@@ -50,15 +52,6 @@ from harness.verify.sentences import promise
 _EXPECTED_NS: Final = 10**9
 
 
-class _Mark(NamedTuple):
-    """A high watermark, when a leader had reported it, and its epoch."""
-
-    at_ns: int
-    high_watermark: int
-    epoch: int
-    leader: int
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Partition:
     """One partition. marks: in the order of time. highest: up to each of them. clean_since: by the number of a state,
@@ -66,7 +59,7 @@ class _Partition:
 
     place: Place
     states: States
-    marks: Sequence[_Mark]
+    marks: Sequence[Mark]
     highest: Sequence[int]
     clean_since: Sequence[int]
     harmed: Sequence[Span]
@@ -77,7 +70,7 @@ class _Lack(NamedTuple):
     """A sample of a member of the ISR or the ELR, with a log that ends below the mark."""
 
     sample: Sample
-    mark: _Mark
+    mark: Mark
     at_ns: int
     state: PartitionChange
 
@@ -110,12 +103,7 @@ def replicas_not_in_sync(case: Case) -> Iterator[Finding]:
 def _partition(
     case: Case, history: History, place: Place, states: States, of_brokers: Mapping[int, Sequence[Sample]]
 ) -> _Partition:
-    marks = sorted(
-        _Mark(sample.at_ns, led[1], led[0], broker)
-        for broker, samples in of_brokers.items()
-        for sample in samples
-        if (led := states.mark_of_leader(sample)) is not None
-    )
+    marks = leader_marks(states, of_brokers)
     unclean = {e.after.leader_epoch for e in history.elections(*place[1:]) if e.elected_from not in CLEAN}
     since = accumulate((row.leader_epoch if row.leader_epoch in unclean else 0 for row in states.rows), max)
     return _Partition(

@@ -33,6 +33,6 @@ def test_a_member_that_lost_a_partition_did_not_have_it() -> None:
     seen.got("g", "one", [P, Q])
     seen.got("g", "two", [P, Q])
     seen.lost("g", "one", [P])
-    seen.lost("g", "one")  # its client is closed
+    seen.lost("g", "one", [Q])  # its client is closed
     seen.gave_up("g", "one", [P, Q])
     assert seen.twice() == ()
