@@ -366,9 +366,12 @@ class Load:
                 wanted |= {(t, p) for t in reader.spec.topics for p in range(self._read_targets[t].partitions)}
         return found
 
-    def crash_member(self, group: str, records: int) -> Death:
-        """Makes a group's only member, or one member of a share group, crash while it holds `records` records."""
-        return self._crashing_members(group)[0].die(records)
+    def crash_member(self, group: str, records: int, *, frozen: bool) -> Death:
+        """Makes a group's only member, or one member of a share group, crash while it holds `records` records.
+
+        `frozen`: see `Death`.
+        """
+        return self._crashing_members(group)[0].die(records, frozen=frozen)
 
     def other_members(self, reader: str) -> dict[str, CrashingReader]:
         """The members of a reader's group by name, including the reader itself."""

@@ -72,6 +72,7 @@ FACTS: Final[Mapping[str, Declares]] = {
     "raise_features": (Declared(K.FEATURES_RAISED),),
     "reader_away": (Declared(K.CLIENT_AWAY),),
     "reader_dies": (Declared(K.CLIENT_DIED),),
+    "reader_killed": (Declared(K.CLIENT_DIED),),
     "reader_paused": (Declared(K.CLIENT_AWAY),),
     "reassign": _MOVED,
     "reassign_away": _MOVED,

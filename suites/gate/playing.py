@@ -26,6 +26,7 @@ from harness.model.user_storage import UserStorage
 from harness.model.waiting import wait_for
 from harness.run import broker_state
 from harness.workload.access import Access
+from harness.workload.java.java_process import JavaClients
 from harness.workload.load import Load
 from suites.gate.cluster_probes import RELEASE
 from suites.steps_json import doubts, run_steps
@@ -102,15 +103,17 @@ def playing(
     topics: tuple[Topic, ...],
     producers: tuple[Producer, ...],
     readers: tuple[Reader, ...] = (),
+    java: JavaClients | None = None,
 ) -> Iterator[Play]:
-    """Starts a load on new topics. At the end the load is stopped and every fault is healed."""
+    """Starts a load on new topics. At the end the load is stopped and every fault is healed. `java`: for clients of the
+    release."""
     scenario = Scenario(
         name="play", title="", property="", shape=cluster.shape, topics=topics, producers=producers, readers=readers
     )
     with broker_state.observer(cluster) as admin:
         admin.delete_topics([t.name for t in topics])
         bundle = BundleWriter(folder)
-        load = _load(scenario, cluster, admin, bundle)
+        load = _load(scenario, cluster, admin, bundle, java)
         try:
             load.wait_flowing(60)
             stage = StepContext(cluster=cluster, admin=admin, load=load, rng=Random(1), topics=topics, say=print)
@@ -123,7 +126,9 @@ def playing(
             cluster.heal()
 
 
-def _load(scenario: Scenario, cluster: Cluster, admin: AdminView, bundle: BundleWriter) -> Load:
+def _load(
+    scenario: Scenario, cluster: Cluster, admin: AdminView, bundle: BundleWriter, java: JavaClients | None
+) -> Load:
     ids = admin.create_topics(scenario.topics)
     load = Load(
         scenario,
@@ -134,6 +139,7 @@ def _load(scenario: Scenario, cluster: Cluster, admin: AdminView, bundle: Bundle
         bundle=bundle,
         run=secrets.randbits(60),
         seed=1,
+        java=java,
     )
     load.start()
     return load

@@ -8,7 +8,7 @@ from harness.model.contract.internal_topics import OFFSETS, state_partition
 from harness.model.finding import Kind
 from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, Record, fails, of, passes
-from suites.planted.plants import COMMITTED, elect_outsider, forget, plant, transaction
+from suites.planted.plants import COMMITTED, elect_outsider, forget, plant, records, transaction
 
 READERS = "readers"  # the group with a consumer that commits
 PAYMENTS = "payments"  # the group with offsets that are committed in transactions
@@ -167,6 +167,31 @@ def near_torn_transaction_unknown_send_within(copy: Copy) -> Expected:
     copy.change("ledger", {"outcome": "unknown", "offset": None}, **gone.sent)
     forget(copy, gone)
     return passes()
+
+
+@plant
+def torn_transaction_without_a_marker(copy: Copy) -> Expected:
+    """One partition lacks its marker: the next transaction of its producer ends it there, with the same outcome."""
+    record = transaction(copy.original, "committed")[0][0]
+    _unmark(copy, record)
+    return fails(of(Kind.TORN_TRANSACTION, record))
+
+
+@plant
+def near_torn_transaction_without_the_last_marker(copy: Copy) -> Expected:
+    """No other transaction of its producer follows, so the marker may still have been on its way."""
+    of_it = {row["txn_id"] for row in copy.original.rows("transactions", producer="payments")}
+    _unmark(copy, records(copy.original, "paid", 0, txn_id=of_it)[-1])
+    return passes()
+
+
+def _unmark(copy: Copy, record: Record) -> None:
+    """Takes the marker that ended a record's transaction from the disks of its partition."""
+    batches = copy.original.rows("batches", topic=record.topic, partition=record.partition)
+    own = next(b for b in batches if b["base_offset"] <= record.offset <= b["last_offset"])
+    ends = (b["base_offset"] for b in batches if b["control"] and b["producer_id"] == own["producer_id"])
+    marker = min(end for end in ends if end > record.offset)
+    copy.drop("batches", topic=record.topic, partition=record.partition, base_offset=marker)
 
 
 # --- vanished, for read_uncommitted readers ---

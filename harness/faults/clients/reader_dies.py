@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,7 +15,7 @@ from harness.model.clock import now_ns
 from harness.model.documents.steps import ReaderDied
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
-from harness.model.scenario.scenario import Count
+from harness.model.scenario.scenario import Count, Scenario
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +24,13 @@ class ReaderDies(Fault):
     then it dies, and another member takes its place. An event `reader_died` records the offsets in between.
 
     A member of a share group is killed with a poll of at least `records` records that it has not acknowledged. It
-    acknowledges smaller polls, and an only member polls not before there are that many (KIP-932).
+    acknowledges smaller polls, and an only member polls not before there are that many (KIP-932). The broker releases
+    what it holds when its connection closes. A `frozen` one stays connected, so that its locks have to expire; it is
+    killed when the fault is healed.
     """
 
     do: ClassVar[str] = "reader_dies"
+    drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"frozen": (False,)}
     facts: ClassVar[Declares] = (Declared(FactKind.CLIENT_DIED),)
     summary: ClassVar[str] = (
         "Makes the only member of a group die with `records` records committed and not processed, or the reverse."
@@ -38,6 +41,11 @@ class ReaderDies(Fault):
     )
     group: GroupRef
     records: Count = 1
+    frozen: bool = False
+
+    @classmethod
+    def drawn_in(cls, scenario: Scenario, chosen: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:
+        return {"frozen": (False, True)} if chosen["group"] in scenario.share_groups else cls.drawn
 
     def declared(self) -> Declares:
         return (Declared(FactKind.CLIENT_DIED, client=self.group),)
@@ -45,6 +53,8 @@ class ReaderDies(Fault):
     def validate(self, plan: StepValidation) -> None:
         if self.group in plan.scenario.share_groups:
             return
+        if self.frozen:
+            raise BadInput(f"frozen: {self.group} is no share group, so no records are locked; leave out frozen")
         members = [r.name for r in plan.scenario.readers if r.group == self.group]
         if not members:
             raise BadInput(f"group: {self.group} is no group of a reader; for a processor use processor_dies")
@@ -56,7 +66,7 @@ class ReaderDies(Fault):
 
     @contextmanager
     def active(self, context: StepContext) -> Iterator[Injection]:
-        death = context.load.crash_member(self.group, self.records)
+        death = context.load.crash_member(self.group, self.records, frozen=self.frozen)
 
         def probe() -> EffectProof:
             if death.refused:
@@ -65,7 +75,8 @@ class ReaderDies(Fault):
                 return EffectProof(False, f"group {self.group} received {len(death.held)} of {self.records} records")
             between = {f"{t}/{p}": list(span) for (t, p), span in sorted(death.between.items())}
             count = sum(end - first for first, end in death.between.values())
-            because = f"the member of {self.group} died with {count} offsets between commit and processing"
+            ends = "froze" if self.frozen else "died"
+            because = f"the member of {self.group} {ends} with {count} offsets between commit and processing"
             return EffectProof(True, because, between)
 
         try:

@@ -208,6 +208,10 @@ class StepValidation:
             partition_of(f"{topic}/{partition}", self.topics)
         elif nodes.word == "controller_follower" and shape.controllers == 1:
             raise BadInput("there is one controller, so none follows it; set controllers = 3 in [shape]")
+        elif nodes.word == "controller_beside":
+            self._known(nodes.of, self.earlier, "earlier step")
+            if shape.controllers < 3:
+                raise BadInput(f"{nodes.word}: there is no third controller; set controllers = 3 in [shape]")
         elif nodes.word == "tier_metadata":
             ((topic, _),) = partition_of(nodes.of, self.topics)
             if not is_tiered(self.topics[topic]):

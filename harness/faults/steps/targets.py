@@ -12,6 +12,7 @@ share_coordinator(jobs:plain/0)   of the state that a share group has of a parti
 tier_metadata(plain/0)       the leader of the partition of __remote_log_metadata with its metadata (KIP-405)
 same(kill_leader)            the nodes of an earlier step
 controller_follower          the first controller that is not the active one
+controller_beside(alone)     the first controller that is neither the active one nor of an earlier step
 controller_majority          the active controller and as many others as make a majority
 
 A partition is "plain/0", or one of an internal topic: "__transaction_state/0", "__consumer_offsets/7". The partition
@@ -133,6 +134,10 @@ def _controller_followers(facts: Facts) -> tuple[int, ...]:
     return tuple(c for c in facts.controllers() if c != active)
 
 
+def _controllers_beside(of: str, facts: Facts) -> tuple[int, ...]:
+    return tuple(c for c in _controller_followers(facts) if c not in facts.nodes_of(of))
+
+
 def _controller_majority(facts: Facts) -> tuple[int, ...]:
     return (facts.active_controller(), *_controller_followers(facts))[: len(facts.controllers()) // 2 + 1]
 
@@ -151,6 +156,9 @@ _RESOLVE: dict[str, Callable[[str, Facts], tuple[int, ...]]] = {
     "controller": lambda _, facts: (facts.active_controller(),),
     "controllers": lambda _, facts: facts.controllers(),
     "controller_follower": lambda _, facts: _controller_followers(facts)[:1],
+    "controller_beside": lambda of, facts: tuple(
+        c for c in _controller_followers(facts) if c not in facts.nodes_of(of)
+    )[:1],
     "controller_majority": lambda _, facts: _controller_majority(facts),
     "leader": lambda of, facts: (facts.partition(place_of(of)).leader,),
     "follower": lambda of, facts: _followers(of, facts)[:1],
@@ -174,5 +182,6 @@ _TAKES: dict[str, str] = {
     "txn_coordinator": "a producer",
     "share_coordinator": "a share group and a partition, as in jobs:plain/0,",
     "tier_metadata": "a partition",
+    "controller_beside": "the name of an earlier step",
     "same": "the name of an earlier step",
 }

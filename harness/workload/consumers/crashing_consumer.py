@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeVar
+from typing import Final, TypeVar, cast
 
 from confluent_kafka import OFFSET_END, Consumer, Message, TopicPartition
 
@@ -15,6 +15,7 @@ from harness.model.place import Place
 from harness.model.scenario.scenario import GroupProtocol, Reader
 from harness.workload.consumers.consumer_group import GroupReader
 from harness.workload.consumers.live_readers import ReadContext
+from harness.workload.java.java_consumer import JavaConsumer
 
 _T = TypeVar("_T")
 AWAY_LOOK_S: Final = 0.1
@@ -24,12 +25,14 @@ AWAY_LOOK_S: Final = 0.1
 class Death:
     """A death that a step has ordered: the member dies once it holds `records` records.
 
+    `frozen`: its process is stopped instead, and killed once the death is called off. Only for members of share groups.
     `between`: by partition the offsets [from, to) that were committed and not processed, or processed and not
     committed; None while the member lives. `refused`: the commit before its death was not acknowledged, so it lives on.
     The step sets `called_off`.
     """
 
     records: int
+    frozen: bool = False
     held: list[Message] = field(default_factory=list)
     between: dict[Place, tuple[int, int]] | None = None
     refused: bool = False
@@ -53,9 +56,10 @@ class Restart:
 class Absence:
     """An absence that a step has ordered. `left_ns`: when the member had left its group, None = not yet.
 
-    The step sets `over` when the member may join again.
+    `killed`: it does not leave, its process ends. The step sets `over` when the member may join again.
     """
 
+    killed: bool = False
     left_ns: int | None = None
     over: threading.Event = field(default_factory=threading.Event)
 
@@ -101,14 +105,19 @@ class CrashingReader(GroupReader):
         self._absence = ordered = Absence()
         return ordered
 
+    def vanish(self) -> Absence:
+        """From another thread: the process of the member's client is killed, and it stays away until `over` is set."""
+        self._absence = ordered = Absence(killed=True)
+        return ordered
+
     def pause(self) -> Pause:
         """From another thread: the member pauses its partitions and commits what it has processed, without leaving."""
         self._pause = ordered = Pause()
         return ordered
 
-    def die(self, records: int) -> Death:
+    def die(self, records: int, *, frozen: bool = False) -> Death:
         """From another thread: the member holds the records that it gets from now on, and dies with so many."""
-        self._death = Death(records)
+        self._death = Death(records, frozen=frozen)
         return self._death
 
     def _turn(self, consumer: Consumer) -> None:
@@ -166,7 +175,10 @@ class CrashingReader(GroupReader):
         ordered, absence = self._restart, self._absence
         if not self._dead and ordered is None and absence is None:
             return super()._current(consumer)
-        self._close_consumer(consumer)  # the revocation commits what was not committed yet, unless the member died
+        if absence is not None and absence.killed:
+            cast(JavaConsumer, consumer).kill()
+        else:
+            self._close_consumer(consumer)  # the revocation commits what was not committed yet, unless the member died
         self._committed.clear()
         self._mine = set()
         self._dead = False

@@ -29,8 +29,8 @@ Counts = Mapping[tuple[str, int, int], int]  # by topic, partition and offset: h
 class ShareReader(LiveReader):
     """Accepts each record after it has observed it, or releases or rejects some, as its scenario says.
 
-    It can die with records that it has not acknowledged: its process is killed, and a new member replaces it. `acked`:
-    returns the highest acked offset of each partition so far. `alone`: it is the only member of its group.
+    It can die with records that it has not acknowledged: its process is killed or frozen, and a new member replaces it.
+    `acked`: returns the highest acked offset of each partition so far. `alone`: it is the only member of its group.
     """
 
     def __init__(
@@ -50,6 +50,7 @@ class ShareReader(LiveReader):
         self._positions: dict[Place, int] = {}
         self._accepted: dict[Place, int] = {}
         self._death: Death | None = None
+        self._frozen: dict[JavaShareConsumer, Death] = {}
 
     @property
     def positions(self) -> dict[Place, int]:
@@ -65,12 +66,12 @@ class ShareReader(LiveReader):
         """Whether it reads a topic."""
         return topic in self.spec.topics
 
-    def die(self, records: int) -> Death:
+    def die(self, records: int, *, frozen: bool = False) -> Death:
         """From another thread: the member dies with the unacknowledged records of the next poll of at least so many.
 
         Smaller polls it acknowledges as usual. The only member of a group polls only when so many records are there.
         """
-        self._death = Death(records)
+        self._death = Death(records, frozen=frozen)
         return self._death
 
     def _consumer(self) -> Consumer:
@@ -91,7 +92,17 @@ class ShareReader(LiveReader):
         self._begin(another)
         return another
 
+    def _close_consumer(self, consumer: Consumer) -> None:
+        self._kill_frozen(list(self._frozen))
+        super()._close_consumer(consumer)
+
+    def _kill_frozen(self, consumers: Sequence[JavaShareConsumer]) -> None:
+        for consumer in consumers:
+            consumer.kill()
+            del self._frozen[consumer]
+
     def _turn(self, consumer: Consumer) -> None:
+        self._kill_frozen([frozen for frozen, death in self._frozen.items() if death.called_off])
         death = self._death
         if death is not None and death.called_off:
             death = self._death = None
@@ -124,7 +135,11 @@ class ShareReader(LiveReader):
             by_place.setdefault(place, []).extend(offsets)
             self._positions = self._positions | {place: max(self._positions.get(place, 0), offsets[-1] + 1)}
         if death is not None and len(records) >= death.records:
-            consumer.kill()
+            if death.frozen:
+                consumer.freeze()
+                self._frozen[consumer] = death
+            else:
+                consumer.kill()
             for place, offsets in by_place.items():
                 self._write(place, offsets, counts, None, None, given_ns)
             death.between = spans(records)

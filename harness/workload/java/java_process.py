@@ -7,6 +7,7 @@ does not outlive a crash of the harness.
 from __future__ import annotations
 
 import queue
+import signal
 import struct
 import subprocess
 import tempfile
@@ -230,6 +231,10 @@ class JavaProcess:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(_END_S)
         self.kill()
+
+    def freeze(self) -> None:
+        """Stops the process for good, with its connections open; `kill` ends it."""
+        self._process.send_signal(signal.SIGSTOP)
 
     def kill(self) -> None:
         """Ends the process at once."""

@@ -81,7 +81,7 @@ def test_every_record_is_accepted_or_archived_although_a_member_dies(
             wait_for(
                 lambda: load.unserved_since(mark), until=lambda lacking: not lacking, deadline_s=60, what="members"
             )
-            death = load.crash_member("jobs", 1)
+            death = load.crash_member("jobs", 1, frozen=False)
             wait_for(lambda: death.between, until=bool, deadline_s=30, what="a member to die with unanswered records")
             acked = load.highest_acked()
             wait_for(

@@ -93,6 +93,7 @@ DAMAGE = 'do = "damage", what = "torn_tail"'
         ('do = "kill", node = "followers(one/0)"', "one has one replica, and so no followers"),
         ('do = "kill", node = "controller"', "use quorum_lost"),
         ('do = "kill", node = "controller_follower"', "set controllers = 3 in [shape]"),
+        ('do = "kill", node = "controller_beside(hold)"', "there is no third controller; set controllers = 3 in"),
         ('do = "cut_followers", of = "plain/*"', "of: 'plain/*' is more than one partition; name one, as in"),
         ('do = "cut_followers", of = "one/0"', "one has one replica"),
         (f'{DAMAGE}, node = "broker(1)", of = "plain/*"', "more than one partition"),

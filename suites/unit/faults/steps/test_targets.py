@@ -18,7 +18,7 @@ class Known:
     """Facts about a cluster of three brokers: 2 leads partition 0 of t."""
 
     leader: int = 2
-    steps: dict[str, tuple[int, ...]] = field(default_factory=lambda: {"down": (3, 1)})
+    steps: dict[str, tuple[int, ...]] = field(default_factory=lambda: {"down": (3, 1), "cut": (101,)})
 
     def brokers(self) -> tuple[int, ...]:
         return (1, 2, 3)
@@ -63,6 +63,7 @@ class Known:
         ("controller", (102,)),
         ("controllers", (101, 102, 103)),
         ("controller_follower", (101,)),
+        ("controller_beside(cut)", (103,)),
         ("controller_majority", (102, 101)),
         ("leader(t/0)", (2,)),
         ("follower(t/0)", (1,)),

@@ -209,8 +209,8 @@ class Load:
     def __init__(self, **death: Any) -> None:
         self.death = Death(2, **death)
 
-    def crash_member(self, group: str, records: int) -> Death:
-        assert (group, records) == ("g", 2)
+    def crash_member(self, group: str, records: int, *, frozen: bool) -> Death:
+        assert (group, records, frozen) == ("g", 2, False)
         return self.death
 
     def highest_acked(self) -> dict[tuple[str, int], int]:

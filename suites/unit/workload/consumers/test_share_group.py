@@ -103,6 +103,10 @@ def test_steps_that_do_not_work_with_share_groups_are_refused() -> None:
     away = 'steps = [{ do = "reader_away", group = "jobs", name = "away" }, { do = "heal", fault = "away" }]'
     assert "jobs is a share group, which commits no offsets" in refused(steps=away)
     read(steps=DIES, rest=TWO.replace("PROTOCOL", ', protocol = "share"'))  # one of two may die
+    frozen = DIES.replace('"jobs" }', '"g", frozen = true }')
+    assert "g is no share group, so no records are locked" in refused(
+        steps=frozen, rest='g = { topics = ["t"], group = "g" }'
+    )
 
 
 def test_the_contract_takes_the_delivery_limit_from_the_group_or_the_brokers() -> None:
@@ -173,6 +177,7 @@ class Broker:
         self.refuses: Exception | None = None
         self.errors: dict[tuple[str, int], str] = {}
         self.killed = False
+        self.frozen = False
 
     def consume(self, _: int, __: float) -> list[Record]:
         found = self.polls.pop(0)
@@ -187,6 +192,9 @@ class Broker:
 
     def kill(self) -> None:
         self.killed = True
+
+    def freeze(self) -> None:
+        self.frozen = True
 
 
 class Member(ShareReader):
@@ -270,6 +278,29 @@ def test_one_of_several_members_dies_with_the_first_large_enough_poll() -> None:
     assert (broker.killed, death.between) == (True, {("t", 0): (1, 3)})
 
 
+def test_a_frozen_member_stays_connected_until_its_death_is_called_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    member, broker, another = Member(alone=False), Broker(some(0, 1)), Broker(some(2), some(3))
+    monkeypatch.setattr(member, "_consumer", lambda: another)
+    monkeypatch.setattr(member, "_begin", lambda consumer: None)
+    death = member.die(2, frozen=True)
+    member._turn(cast(Any, broker))
+    assert (broker.frozen, broker.killed, broker.answered) == (True, False, [])
+    assert member._current(cast(Any, broker)) is cast(Any, another)
+    member._turn(cast(Any, another))
+    assert not broker.killed
+    death.called_off = True
+    member._turn(cast(Any, another))
+    assert (broker.killed, another.killed, len(another.answered)) == (True, False, 2)
+
+
+def test_a_frozen_member_ends_with_its_reader() -> None:
+    member, broker = Member(alone=False), Broker(some(0))
+    member.die(1, frozen=True)
+    member._turn(cast(Any, broker))
+    member._close_consumer(cast(Any, SimpleNamespace(close=lambda: None)))
+    assert broker.killed
+
+
 def test_a_member_lives_on_after_its_death_is_called_off() -> None:
     member, broker = Member(), Broker(some(0))
     member.die(5).called_off = True
@@ -280,7 +311,7 @@ def test_a_member_lives_on_after_its_death_is_called_off() -> None:
 
 def test_the_step_reports_the_offsets_with_which_the_member_died() -> None:
     death = Death(2)
-    stage = context_on(SimpleNamespace(acks_ago_s=0.0), crash_member=lambda group, records: death)
+    stage = context_on(SimpleNamespace(acks_ago_s=0.0), crash_member=lambda group, records, frozen: death)
     with ReaderDies(group="jobs", records=2).active(stage) as injected:
         assert not injected.probe().held
         death.between = {("t", 0): (3, 5)}
