@@ -25,6 +25,7 @@ _KILLED_CONTROLLERS: Final = Declared(K.STOPPED, how=Stop.KILLED, of_controllers
 FACTS: Final[Mapping[str, Declares]] = {
     "abort_transaction": (Declared(K.TRANSACTION_ABORTED),),
     "alter_topic": (Declared(K.CONFIG_SET),),
+    "cancel_reassignment": (Declared(K.COPIES_REBUILT),),
     "clock": (Declared(K.CLOCK_CHANGED),),
     "controller_wiped": (_KILLED_CONTROLLERS, Declared(K.DATA_LOST, what="disk", of_controllers=True)),
     "corrupt_metadata": (Declared(K.ENTITY_CHANGED),),
@@ -101,8 +102,16 @@ FACTS: Final[Mapping[str, Declares]] = {
 }
 # Steps that are over when they end. All others in the table are faults, which are over when they are healed.
 ACTIONS: Final = frozenset(
-    {"abort_transaction", "alter_topic", "corrupt_metadata", "create_partitions", "delete_group", "delete_objects"}
-    | {"delete_records", "disk_lies", "downgrade_refused", "elect_preferred", "elect_unclean", "end_transaction"}
+    {"abort_transaction", "alter_topic", "cancel_reassignment", "corrupt_metadata", "create_partitions", "delete_group"}
+    | {
+        "delete_objects",
+        "delete_records",
+        "disk_lies",
+        "downgrade_refused",
+        "elect_preferred",
+        "elect_unclean",
+        "end_transaction",
+    }
     | {
         "move_coordinator",
         "move_leaders",

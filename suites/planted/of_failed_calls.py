@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from harness.model.finding import Kind
+from harness.model.outcome import JAVA_CLIENTS
 from harness.model.pending import Pending
 from suites.planted.copies import Copy
 from suites.planted.expected import Expected, doubtful, fails, passes
@@ -62,6 +63,41 @@ def transaction_refused_late(copy: Copy) -> Expected:
     """Every commit is tried again until it times out."""
     _refuse(copy, "commit", *["_TIMED_OUT"] * 6, took_s=5.0)
     return fails(_FOUND, by_documents=True)
+
+
+@plant
+def transaction_refused_once_fenced(copy: Copy) -> Expected:
+    """While an answer was lost, and no other client was there."""
+    _own(copy)
+    _refuse(copy, "abort", "ProducerFencedException")
+    return fails(_FOUND, by_documents=True)
+
+
+@plant
+def near_transaction_refused_fenced_by_another_client(copy: Copy) -> Expected:
+    _own(copy)
+    _refuse(copy, "abort", "ProducerFencedException", "InvalidTxnStateException", young_s=1.5 * _EVERY_S)
+    return passes()
+
+
+@plant
+def near_transaction_refused_fenced_after_its_timeout(copy: Copy) -> Expected:
+    _own(copy)
+    _refuse(copy, "abort", "ProducerFencedException", transaction_timeout_ms=400)
+    return passes()
+
+
+@plant
+def near_transaction_refused_once_to_librdkafka(copy: Copy) -> Expected:
+    """It may have asked for a new epoch itself, and not have heard of it."""
+    _refuse(copy, "abort", "_FENCED")
+    return passes()
+
+
+def _own(copy: Copy) -> None:
+    """The transactional producer used the release's own client."""
+    for stream in {row["stream"] for row in copy.original.reservations() if row["producer"] == "payments"}:
+        copy.reserved_by(f"{JAVA_CLIENTS} 1.0", stream)
 
 
 @plant

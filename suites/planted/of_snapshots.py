@@ -8,7 +8,7 @@ from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from suites.planted.copies import Copy
 from suites.planted.expected import Broken, Expected, fails, passes
-from suites.planted.plants import plant
+from suites.planted.plants import last_partition, plant
 
 _WRONG: Final[Broken] = (Kind.WRONG_SNAPSHOT.value, None, None, None)
 _NODE: Final = 3
@@ -184,6 +184,25 @@ def admin_lost_setting_of_a_step(copy: Copy) -> Expected:
 @plant
 def near_admin_lost_setting_of_a_failed_step(copy: Copy) -> Expected:
     _sets(copy, fails=True)
+    return passes()
+
+
+@plant
+def admin_lost_replica(copy: Copy) -> Expected:
+    """A partition lost a replica that no step took away; those that are left are in sync."""
+    with copy.document("cluster") as cluster:
+        state = last_partition(cluster, "plain", 1)
+        gone = next(broker for broker in state["replicas"] if broker != state["leader"])
+        for key in ("replicas", "isr"):
+            state[key] = [broker for broker in state[key] if broker != gone]
+    return fails([(Kind.ADMIN_LOST.value, "plain", 1, None)], by_documents=True)
+
+
+@plant
+def near_admin_lost_replica_while_it_moves(copy: Copy) -> Expected:
+    with copy.document("cluster") as cluster:
+        state = last_partition(cluster, "plain", 1)
+        state["replicas"] = [*state["replicas"], 9]
     return passes()
 
 

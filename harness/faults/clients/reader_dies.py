@@ -45,7 +45,7 @@ class ReaderDies(Fault):
 
     @classmethod
     def drawn_in(cls, scenario: Scenario, chosen: Mapping[str, object]) -> Mapping[str, tuple[object, ...]]:
-        return {"frozen": (False, True)} if chosen["group"] in scenario.share_groups else cls.drawn
+        return {"frozen": (False, True)} if chosen.get("group") in scenario.share_groups else cls.drawn
 
     def declared(self) -> Declares:
         return (Declared(FactKind.CLIENT_DIED, client=self.group),)

@@ -68,6 +68,11 @@ class Reassign(Action):
                 raise BadInput(f"to: there is no broker {wrong[0]}; name brokers from 1 to {brokers}")
             if len(set(self.to)) < len(self.to):
                 raise BadInput(f"to: {list(self.to)} names a broker twice; name each broker once")
+            if other := [t for t in plan.topics_of(self.on) if t.name in plan.topics and t.replicas != len(self.to)]:
+                raise BadInput(
+                    f"to: {list(self.to)} are {len(self.to)} brokers, and {other[0].name} has {other[0].replicas} "
+                    "replicas; name as many"
+                )
             return
         if self.shift % brokers == 0:
             raise BadInput(f"shift: {self.shift} of {brokers} brokers moves no replica; set 1")
@@ -218,6 +223,43 @@ class WaitReassigned(Action):
             interval_s=0.1,
         )
         return Done(resolved={"waited_s": round(time.monotonic() - started, 3)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CancelReassignment(Action):
+    """The partitions have their former replicas again."""
+
+    do: ClassVar[str] = "cancel_reassignment"
+    by_hand: ClassVar[str] = "it needs a reassignment that is under way"
+    facts: ClassVar[Declares] = (Declared(FactKind.COPIES_REBUILT),)
+    summary: ClassVar[str] = "Cancels the reassignments of partitions that are under way (KIP-455)."
+    proof: ClassVar[str] = "each partition was being moved, and the replicas that were added to it are gone again"
+    disturbs: ClassVar[bool] = True
+    on: PartitionsExpr = ()
+    deadline_s: Deadline = 30.0
+
+    def validate(self, plan: StepValidation) -> None:
+        require_reassignment(plan)
+
+    def perform(self, context: StepContext) -> Done:
+        places, moves = context.places(self.on), context.admin.reassignments()
+        moving = [place for place in places if place in moves]
+        context.admin.reassign(dict.fromkeys(moving))
+        wait_for(
+            lambda: [f"{t}/{p}" for t, p in context.admin.reassignments() if (t, p) in moving],
+            until=lambda left: not left,
+            deadline_s=self.deadline_s,
+            what="the reassignments to be cancelled",
+            interval_s=0.1,
+        )
+        states = context.states(moving)
+        left = {place: set(moves[place].adding) & set(state.replicas) for place, state in states.items()}
+        seen = {f"{t}/{p}": {"added": list(moves[t, p].adding), "left": sorted(left[t, p])} for t, p in moving}
+        if len(moving) < len(places):
+            return Done(effect=EffectProof(False, f"only {named(moving) or 'nothing'} was being moved", seen))
+        if any(left.values()):
+            return Done(effect=EffectProof(False, "replicas that were added are still there", seen))
+        return Done(effect=EffectProof(True, f"{named(moving)} lost the replicas that were being added", seen))
 
 
 def require_reassignment(plan: StepValidation) -> None:

@@ -1,4 +1,5 @@
-"""admin_lost: a topic of the load has not the settings with which it was created, or which a step gave it later.
+"""admin_lost: a topic of the load has not the settings and the number of replicas with which it was created, or which a
+step gave it later.
 
 A creation of a topic and a change of its settings are acknowledged like any operation of an admin, and the promises of
 this run rest on them. So the settings that the brokers report last are held against the scenario. The metadata log may
@@ -7,7 +8,8 @@ has the settings of its creation.
 
 Not judged: settings that no broker reports, since an older release may not know them; those of a step that failed or
 ended shortly before the report, or that changes settings in turn; those of the tier where a step takes the topic out;
-and clusters of others, whose metadata log is not read: their owners may replace what a client asks for.
+and clusters of others, whose metadata log is not read: their owners may replace what a client asks for. No step takes
+replicas away for good; while one moves there may be more of them.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ _TIER: Final = ("remote.", "local.")
 
 
 def _settings(known: Known) -> Addition:
-    return Addition(findings=[*lost_settings(known.case)])
+    return Addition(findings=[*lost_settings(known.case), *lost_replicas(known.case)])
 
 
 def lost_settings(case: Case) -> Iterator[Finding]:
@@ -51,6 +53,26 @@ def lost_settings(case: Case) -> Iterator[Finding]:
         }
         if wrong:
             yield _finding(case, topic.name, wrong, served, last.at_ns)
+
+
+def lost_replicas(case: Case) -> Iterator[Finding]:
+    """One finding for each partition."""
+    last = case.last_snapshot
+    if last is None or case.history is None or case.run.timestamps != "send":
+        return
+    for p in last.partitions:
+        given = case.contract.topics.get(p.topic)
+        if given is not None and len(p.replicas) < given.replicas:
+            yield Finding(
+                kind=Kind.ADMIN_LOST,
+                topic=p.topic,
+                partition=p.partition,
+                count=given.replicas - len(p.replicas),
+                first_ns=last.at_ns,
+                last_ns=last.at_ns,
+                detail=f"the topic was given {given.replicas} replicas, and the partition has {sorted(p.replicas)}",
+                contract=promise(Kind.ADMIN_LOST, p.topic, None, case.contract),
+            )
 
 
 def _given(case: Case, topic: PlannedTopic, by_ns: int) -> dict[str, str]:
@@ -92,7 +114,7 @@ def _finding(case: Case, topic: str, wrong: Mapping[str, str], served: Mapping[s
 
 
 CHECK: Final = Check(
-    promise="A topic has the settings that it was given.",
+    promise="A topic has the settings and the replicas that it was given.",
     shares=(Kind.ADMIN_LOST,),
     adds=_settings,
     order=Order(findings=18),
@@ -101,5 +123,7 @@ CHECK: Final = Check(
         "admin_lost_setting_of_a_step",
         "near_admin_lost_setting_of_a_failed_step",
         "near_admin_lost_setting_in_another_form",
+        "admin_lost_replica",
+        "near_admin_lost_replica_while_it_moves",
     ),
 )

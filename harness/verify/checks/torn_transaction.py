@@ -8,6 +8,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from harness.model.contract.internal_topics import TRANSACTIONS
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
@@ -18,7 +19,7 @@ from harness.verify.engine.prepared import Prepared, at_place
 from harness.verify.engine.rows import Reason, found
 from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, Values, frame
 from harness.verify.excuses.config_history import compacted_until
-from harness.verify.excuses.unclean_elections import permitted_elections
+from harness.verify.excuses.unclean_elections import may_have_forgotten, permitted_elections
 from harness.verify.promise import Check, Introduced, span
 
 _LEADERS: Final[Columns] = {"topic": "string", "topic_id": "string", "partition": "int32", "broker": "int32"}
@@ -100,10 +101,10 @@ def unmarked_transaction(given: Prepared) -> DataFrame | None:
 
 
 def _leaders(number: int, case: Case) -> Iterator[Values]:
-    """The leaders' copies that have every marker: no cleaner removed any, and no unclean election that the contract
-    permits."""
+    """The leaders' copies that have every marker: no cleaner removed any, no unclean election that the contract
+    permits, and their coordinators have forgotten no transaction."""
     elected = {(one.change.topic, one.change.partition) for one in permitted_elections(case)}
-    for p in case.last_partitions if case.complete else ():
+    for p in case.last_partitions if case.complete and not may_have_forgotten(case, TRANSACTIONS) else ():
         if p.leader is not None and compacted_until(case, p.topic) is None and (p.topic, p.partition) not in elected:
             yield number, *p.place, p.leader
 

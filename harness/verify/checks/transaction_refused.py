@@ -16,6 +16,10 @@ Refusals of a client of which nothing is known are a doubt, because its requests
 
 A commit or an abort that was tried again until it timed out counts as well, once the cluster has recovered. Its client
 was initialised just before, so the coordinator answers and can write, and does not end the transaction.
+
+One refusal condemns, whatever disturbed the cluster, if it fences a client of the release: no other one of its id was
+initialised, its transaction was younger than its timeout, and no coordinator can have lost what it had written. An
+answer that was lost is no reason: the client asks again, with the epoch from before (KIP-360, KIP-890).
 """
 
 from __future__ import annotations
@@ -40,7 +44,9 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
 from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared
+from harness.verify.engine.steps import step_at
 from harness.verify.engine.tables import BUNDLE
+from harness.verify.excuses.unclean_elections import may_have_forgotten
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 
@@ -102,11 +108,13 @@ class Calls:
     """The calls of the transactional clients of one bundle, by producer.
 
     failed: by the kind of call, too. succeeded: when, by the kind of call, too. initialised: when clients were.
+    lasted: when each transaction began and ended.
     """
 
     failed: dict[tuple[str, str], list[Failure]] = field(default_factory=lambda: defaultdict(list))
     succeeded: dict[tuple[str, str], list[int]] = field(default_factory=lambda: defaultdict(list))
     initialised: dict[str, set[int]] = field(default_factory=lambda: defaultdict(set))
+    lasted: dict[str, list[tuple[int, int]]] = field(default_factory=lambda: defaultdict(list))
 
 
 def calls(given: Prepared) -> list[Calls]:
@@ -124,6 +132,7 @@ def calls(given: Prepared) -> list[Calls]:
         mine, producer = found[row[BUNDLE]], row["producer"]
         if row["initialised_ns"] is not None:
             mine.initialised[producer].add(row["initialised_ns"])
+        mine.lasted[producer].append((row["called_ns"], row["ended_ns"]))
         if row["outcome"] in _OF_END:
             mine.succeeded[producer, _OF_END[row["outcome"]]].append(row["ended_ns"])
         if row["offsets_ns"] is not None:
@@ -141,7 +150,7 @@ def _transactions(given: Prepared) -> DataFrame:
     failing = given.failed_calls.select(BUNDLE, "producer").distinct()
     mine = given.transactions.join(F.broadcast(failing), [BUNDLE, "producer"], "left_semi")
     return mine.join(offsets, [BUNDLE, "txn_id"], "left").select(
-        BUNDLE, "producer", "outcome", "ended_ns", "initialised_ns", "offsets_ns"
+        BUNDLE, "producer", "outcome", "called_ns", "ended_ns", "initialised_ns", "offsets_ns"
     )
 
 
@@ -151,6 +160,8 @@ def _refused(known: Known) -> Addition:
     if not mine.failed or not case.nodes_were_up:
         return Addition()
     found = list(_findings(case, mine))
+    named = {producer for producer, _ in found}
+    found += [one for one in _fenced_alone(known, mine) if one[0] not in named]
     own = {producer: _is_known(known, producer) for producer, _ in found}
     return Addition(
         findings=[finding for producer, finding in found if own[producer]],
@@ -185,6 +196,35 @@ def _findings(case: Case, mine: Calls) -> Iterator[tuple[str, Finding]]:
         long = [row for row in rows if _condemns(row)]
         if long:
             yield producer, _finding(case, producer, call, max(long, key=len))
+
+
+def _fenced_alone(known: Known, mine: Calls) -> Iterator[tuple[str, Finding]]:
+    """A finding for each producer with a client of the release that was fenced without a reason."""
+    case = known.case
+    if may_have_forgotten(case, TRANSACTIONS):
+        return
+    for (producer, call), failures in sorted(mine.failed.items()):
+        own = {client.partition(" ")[0] for client in known.counts.clients.get(producer, ())} == {JAVA_CLIENTS}
+        for one in failures if own and call != _INIT else ():
+            began_ns = max((b for b, e in mine.lasted[producer] if b <= one.called_ns <= e), default=one.initialised_ns)
+            fenced = one.error in _FENCED and not _was_fenced(one, one.initialised_ns, mine.initialised[producer])
+            if fenced and _is_younger(one, began_ns, _expiration_ms(case)):
+                yield producer, _of_fenced(case, producer, call, one)
+                break
+
+
+def _of_fenced(case: Case, producer: str, call: str, one: Failure) -> Finding:
+    return Finding(
+        kind=Kind.TRANSACTION_REFUSED,
+        first_ns=one.called_ns,
+        last_ns=one.returned_ns,
+        step=step_at(case.steps, one.called_ns),
+        detail=(
+            f"the call {call} of producer {producer} failed with {one.error}, which fences its client: no other client "
+            f"of its id had been initialised, and its transaction was younger than {one.transaction_timeout_ms} ms"
+        ),
+        contract=promise(Kind.TRANSACTION_REFUSED, None, None, case.contract),
+    )
 
 
 def _first_calls(mine: Calls, producer: str) -> dict[int | None, str]:
@@ -232,9 +272,14 @@ def _recovered_ns(case: Case) -> int | None:
 
 def _is_young(one: Failure, expiration_ms: int) -> bool:
     """Whether the client was initialised so shortly before that neither its transaction nor its id can have expired."""
-    if one.initialised_ns is None or one.transaction_timeout_ms is None:
+    return _is_younger(one, one.initialised_ns, expiration_ms)
+
+
+def _is_younger(one: Failure, since_ns: int | None, expiration_ms: int) -> bool:
+    """Whether what began at a time had not expired when the call returned; False if the time is not known."""
+    if since_ns is None or one.initialised_ns is None or one.transaction_timeout_ms is None:
         return False
-    return one.returned_ns - one.initialised_ns < min(one.transaction_timeout_ms, expiration_ms) * NS_PER_MS
+    return one.returned_ns - since_ns < min(one.transaction_timeout_ms, expiration_ms) * NS_PER_MS
 
 
 def _expiration_ms(case: Case) -> int:
@@ -323,6 +368,10 @@ CHECK: Final = Check(
         "transaction_refused_offsets",
         "transaction_refused_init",
         "transaction_refused_late",
+        "transaction_refused_once_fenced",
+        "near_transaction_refused_fenced_by_another_client",
+        "near_transaction_refused_fenced_after_its_timeout",
+        "near_transaction_refused_once_to_librdkafka",
         "near_transaction_refused_by_another_client",
         "near_transaction_refused_after_its_timeout",
         "near_transaction_refused_of_an_expired_id",

@@ -13,10 +13,12 @@ from dataclasses import dataclass, replace
 from typing import Final, TypedDict
 
 from harness.model.documents.steps import Step, UncleanElection
+from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from harness.verify.engine.case import NO_BROKER, Case
 from harness.verify.engine.elections import LeaderChange, internal_leader_changes, leader_changes
 from harness.verify.engine.lineages import last_id, lineages, replaced_leaders
+from harness.verify.engine.steps import facts_in
 from harness.verify.excuse import Excuse, of_event
 from harness.verify.excuses.clauses import Clause, clauses
 from harness.verify.excuses.config_history import unclean_permitted
@@ -26,6 +28,8 @@ from harness.verify.excuses.late_acks import late_times, of_replaced
 REPLACED: Final = (Kind.LOST, Kind.VANISHED, Kind.CONFLICTING, Kind.TORN_TRANSACTION)
 # The acknowledged copy may be lost, and an earlier copy of the same send, which was truncated elsewhere, may stay.
 MOVED: Final = (Kind.WRONG_ACK_OFFSET,)
+# What takes records from a replica that it had written.
+_FORGETS: Final = (FactKind.DATA_LOST, FactKind.DISK_DAMAGED, FactKind.DISK_FAILED, FactKind.FLUSHES_FORGOTTEN)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,6 +98,11 @@ def internal_elections(case: Case, topic: str) -> Iterator[LeaderChange]:
                 # Whether it is permitted follows from the settings of that time, as what it may lose does.
                 yield replace(change, at_ns=change.sure_ns)
     yield from (change for change in internal_leader_changes(case, topic) if change.unclean and change.elected)
+
+
+def may_have_forgotten(case: Case, topic: str) -> bool:
+    """Whether the coordinators that keep their state in one of Kafka's own topics may have lost some of it."""
+    return any(facts_in(case.steps, *_FORGETS)) or any(internal_elections(case, topic))
 
 
 def _unclean(case: Case) -> Iterator[PermittedElection]:

@@ -68,6 +68,20 @@ def test_a_throttled_move_takes_longer_and_leaves_no_setting_behind(play: Play, 
     assert set(rates) <= {str((1 << 63) - 1)}, rates
 
 
+def test_a_move_that_is_cancelled_leaves_the_replicas_as_they_were(play: Play, admin: AdminView) -> None:
+    before = {(s.topic, s.partition): set(s.replicas) for s in admin.partitions(["moved"])}
+    *_, cancelled, _, _ = play(
+        COPYABLE,
+        ("throttle", THROTTLE),
+        ("move", MOVE),
+        ("slow", {"do": "wait_effect", "fault": "throttle"}),
+        ("cancelled", {"do": "cancel_reassignment", "on": ["moved/*"]}),
+        ("heal", {"do": "heal", "fault": "throttle"}),
+    )
+    assert "lost the replicas that were being added" in cancelled["effect"]["because"]
+    assert {(s.topic, s.partition): set(s.replicas) for s in admin.partitions(["moved"])} == before
+
+
 def test_an_in_sync_replica_is_not_throttled(play: Play) -> None:
     assert "only such replicas are throttled" in play.doubt(("throttle", THROTTLE | {"of": "all", "for_s": 1.0}))
 

@@ -106,6 +106,21 @@ def elected(history: Built, second: float, topic: str) -> Built:
     return history
 
 
+OWN: Final = "kafka-clients 4.4.0"
+
+
+def fenced(*, error: str = "ProducerFencedException", call: str = "commit", client: str = OWN) -> Built:
+    """One refused call of a client."""
+    history = refused(call=call).change("reservations", {"client": client})
+    history.tables["failed_calls"] = [failed(STARTED_S, error, call)]
+    return history
+
+
+def losing_data(history: Built) -> Built:
+    history.steps[0]["facts"] = [{"kind": "data_lost", "what": "tail", "nodes": [1], "from_ns": START_NS}]
+    return history
+
+
 DOWN: Final[Row] = {"ok": False, "waited_s": 90.0, "last_seen": "not running: [2]", "pending": "nodes_down"}
 
 
@@ -206,6 +221,26 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         [],
     ),
     "no client is initialised in time": (refused("_TIMED_OUT", call="init", every_s=6), []),
+    # --- one refusal
+    "the only client of the release is fenced": (fenced(), ["transaction_refused 1"]),
+    "and a coordinator moves": (disturbed(fenced(call="abort"), STARTED_S), ["transaction_refused 1"]),
+    "in a transaction that began late enough": (
+        ended(older(fenced(), 40), STARTED_S + 0.2, "unknown", called_ns=at_ns(10)),
+        ["transaction_refused 1"],
+    ),
+    "in a transaction that had timed out": (
+        ended(older(each(fenced(), transaction_timeout_ms=9_000), 40), STARTED_S + 0.2, "unknown", called_ns=at_ns(10)),
+        [],
+    ),
+    "after its timeout": (older(fenced(), 40), []),
+    "refused, and not fenced": (fenced(error="InvalidTxnStateException"), []),
+    "a fenced client of librdkafka": (fenced(error="_FENCED", client="librdkafka 2.11.0"), []),
+    "a fenced client of which nothing is known": (fenced(client="by hand"), []),
+    "a client that another one fenced": (
+        ended(fenced(), 90, "unknown", initialised_ns=at_ns(STARTED_S - 0.1)),
+        [],
+    ),
+    "a coordinator that lost what it had written": (losing_data(fenced()), []),
 }
 BATCH = HistoryBatch(history for history, _ in CASES.values())
 
