@@ -18,8 +18,9 @@ A commit or an abort that was tried again until it timed out counts as well, onc
 was initialised just before, so the coordinator answers and can write, and does not end the transaction.
 
 One refusal condemns, whatever disturbed the cluster, if it fences a client of the release: no other one of its id was
-initialised, its transaction was younger than its timeout, and no coordinator can have lost what it had written. An
-answer that was lost is no reason: the client asks again, with the epoch from before (KIP-360, KIP-890).
+initialised, its transaction was younger than its timeout by clocks that no step changed, and no coordinator can have
+lost what it had written. An answer that was lost is no reason: the client asks again, with the epoch from before
+(KIP-360, KIP-890).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from pyspark.sql import functions as F
 from harness.model.clock import NS_PER_MS, NS_PER_S
 from harness.model.contract.internal_topics import TRANSACTIONS
 from harness.model.doubt_names import DoubtName
-from harness.model.facts import OBSERVED
+from harness.model.facts import OBSERVED, FactKind
 from harness.model.finding import Finding, Kind
 from harness.model.outcome import JAVA_CLIENTS, LIBRDKAFKA, Outcome, TxnOutcome
 from harness.model.verdict import Doubt
@@ -44,7 +45,7 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
 from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared
-from harness.verify.engine.steps import step_at
+from harness.verify.engine.steps import facts_in, step_at
 from harness.verify.engine.tables import BUNDLE
 from harness.verify.excuses.unclean_elections import may_have_forgotten
 from harness.verify.promise import Check, Introduced
@@ -201,7 +202,7 @@ def _findings(case: Case, mine: Calls) -> Iterator[tuple[str, Finding]]:
 def _fenced_alone(known: Known, mine: Calls) -> Iterator[tuple[str, Finding]]:
     """A finding for each producer with a client of the release that was fenced without a reason."""
     case = known.case
-    if may_have_forgotten(case, TRANSACTIONS):
+    if may_have_forgotten(case, TRANSACTIONS) or any(facts_in(case.steps, FactKind.CLOCK_CHANGED)):
         return
     for (producer, call), failures in sorted(mine.failed.items()):
         own = {client.partition(" ")[0] for client in known.counts.clients.get(producer, ())} == {JAVA_CLIENTS}
