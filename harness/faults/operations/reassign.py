@@ -233,7 +233,7 @@ class CancelReassignment(Action):
     by_hand: ClassVar[str] = "it needs a reassignment that is under way"
     facts: ClassVar[Declares] = (Declared(FactKind.COPIES_REBUILT),)
     summary: ClassVar[str] = "Cancels the reassignments of partitions that are under way (KIP-455)."
-    proof: ClassVar[str] = "each partition was being moved, and the replicas that were added to it are gone again"
+    proof: ClassVar[str] = "each partition was being moved, and has its former replicas again"
     disturbs: ClassVar[bool] = True
     on: PartitionsExpr = ()
     deadline_s: Deadline = 30.0
