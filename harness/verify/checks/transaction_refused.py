@@ -17,10 +17,10 @@ Refusals of a client of which nothing is known are a doubt, because its requests
 A commit or an abort that was tried again until it timed out counts as well, once the cluster has recovered. Its client
 was initialised just before, so the coordinator answers and can write, and does not end the transaction.
 
-One refusal condemns, whatever disturbed the cluster, if it fences a client of the release: no other one of its id was
-initialised, its transaction was younger than its timeout by clocks that no step changed, and no coordinator can have
-lost what it had written. An answer that was lost is no reason: the client asks again, with the epoch from before
-(KIP-360, KIP-890).
+One refusal condemns, whatever disturbed the cluster, if it fences a client of the release, or says that the transaction
+which it commits is over: no other client of its id was initialised, its transaction was younger than its timeout by
+clocks that no step changed, and no coordinator can have lost what it had written. An answer that was lost is no reason:
+the client asks again, with the epoch from before (KIP-360, KIP-890).
 """
 
 from __future__ import annotations
@@ -60,7 +60,8 @@ LATE_CLIENTS: Final = 2
 _EXPIRATION: Final = "transactional.id.expiration.ms"
 _EXPIRATION_MS_DEFAULT: Final = 604_800_000
 _INIT: Final = "init"
-_OF_END: Final[Mapping[str, str]] = {TxnOutcome.COMMITTED.value: "commit", TxnOutcome.ABORTED.value: "abort"}
+_COMMIT: Final = "commit"
+_OF_END: Final[Mapping[str, str]] = {TxnOutcome.COMMITTED.value: _COMMIT, TxnOutcome.ABORTED.value: "abort"}
 
 # By the names of librdkafka, which has one of its own for both errors of a fenced producer, and of the Java client.
 _FENCED: Final = frozenset(
@@ -72,6 +73,7 @@ _FENCED: Final = frozenset(
         "InvalidProducerEpochException",
     }
 )
+_ENDED: Final = "InvalidTxnStateException"  # the Java client's: its coordinator has no such transaction open
 _REFUSALS: Final = _FENCED | {
     "INVALID_PRODUCER_ID_MAPPING",
     "INVALID_TXN_STATE",
@@ -82,7 +84,7 @@ _REFUSALS: Final = _FENCED | {
     "UNKNOWN_SERVER_ERROR",
     "InvalidPidMappingException",
     "InvalidRequestException",
-    "InvalidTxnStateException",
+    _ENDED,
     "TransactionAbortableException",
     "UnknownProducerIdException",
     "UnknownServerException",
@@ -162,7 +164,7 @@ def _refused(known: Known) -> Addition:
         return Addition()
     found = list(_findings(case, mine))
     named = {producer for producer, _ in found}
-    found += [one for one in _fenced_alone(known, mine) if one[0] not in named]
+    found += [one for one in _refused_once(known, mine) if one[0] not in named]
     own = {producer: _is_known(known, producer) for producer, _ in found}
     return Addition(
         findings=[finding for producer, finding in found if own[producer]],
@@ -199,8 +201,8 @@ def _findings(case: Case, mine: Calls) -> Iterator[tuple[str, Finding]]:
             yield producer, _finding(case, producer, call, max(long, key=len))
 
 
-def _fenced_alone(known: Known, mine: Calls) -> Iterator[tuple[str, Finding]]:
-    """A finding for each producer with a client of the release that was fenced without a reason."""
+def _refused_once(known: Known, mine: Calls) -> Iterator[tuple[str, Finding]]:
+    """A finding for each producer with a client of the release that lost its transaction without a reason."""
     case = known.case
     if may_have_forgotten(case, TRANSACTIONS) or any(facts_in(case.steps, FactKind.CLOCK_CHANGED)):
         return
@@ -208,21 +210,22 @@ def _fenced_alone(known: Known, mine: Calls) -> Iterator[tuple[str, Finding]]:
         own = {client.partition(" ")[0] for client in known.counts.clients.get(producer, ())} == {JAVA_CLIENTS}
         for one in failures if own and call != _INIT else ():
             began_ns = max((b for b, e in mine.lasted[producer] if b <= one.called_ns <= e), default=one.initialised_ns)
-            fenced = one.error in _FENCED and not _was_fenced(one, one.initialised_ns, mine.initialised[producer])
-            if fenced and _is_younger(one, began_ns, _expiration_ms(case)):
-                yield producer, _of_fenced(case, producer, call, one)
+            ended = one.error in _FENCED or (call == _COMMIT and one.error == _ENDED)
+            alone = not _was_fenced(one, one.initialised_ns, mine.initialised[producer])
+            if ended and alone and _is_younger(one, began_ns, _expiration_ms(case)):
+                yield producer, _of_one(case, producer, call, one)
                 break
 
 
-def _of_fenced(case: Case, producer: str, call: str, one: Failure) -> Finding:
+def _of_one(case: Case, producer: str, call: str, one: Failure) -> Finding:
     return Finding(
         kind=Kind.TRANSACTION_REFUSED,
         first_ns=one.called_ns,
         last_ns=one.returned_ns,
         step=step_at(case.steps, one.called_ns),
         detail=(
-            f"the call {call} of producer {producer} failed with {one.error}, which fences its client: no other client "
-            f"of its id had been initialised, and its transaction was younger than {one.transaction_timeout_ms} ms"
+            f"the call {call} of producer {producer} failed with {one.error}, although no other client of its id had "
+            f"been initialised, and its transaction was younger than {one.transaction_timeout_ms} ms"
         ),
         contract=promise(Kind.TRANSACTION_REFUSED, None, None, case.contract),
     )

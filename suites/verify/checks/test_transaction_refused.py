@@ -233,7 +233,12 @@ CASES: dict[str, tuple[Built, list[str]]] = {
         [],
     ),
     "after its timeout": (older(fenced(), 40), []),
-    "refused, and not fenced": (fenced(error="InvalidTxnStateException"), []),
+    "its commit comes to a transaction that is over": (
+        fenced(error="InvalidTxnStateException"),
+        ["transaction_refused 1"],
+    ),
+    "its abort comes to one that is over": (fenced(error="InvalidTxnStateException", call="abort"), []),
+    "its commit is refused for another reason": (fenced(error="InvalidPidMappingException"), []),
     "a fenced client of librdkafka": (fenced(error="_FENCED", client="librdkafka 2.11.0"), []),
     "a fenced client of which nothing is known": (fenced(client="by hand"), []),
     "a client that another one fenced": (
