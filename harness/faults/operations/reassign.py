@@ -245,20 +245,26 @@ class CancelReassignment(Action):
         places, moves = context.places(self.on), context.admin.reassignments()
         moving = [place for place in places if place in moves]
         context.admin.reassign(dict.fromkeys(moving))
+
+        def pending() -> dict[str, str]:
+            left, states = context.admin.reassignments(), context.states(moving)
+            late = {p: set(moves[p].adding) & set(state.replicas) for p, state in states.items()}
+            return {
+                f"{t}/{p}": f"still has the added replicas {sorted(late.get((t, p), ()))}"
+                for t, p in moving
+                if (t, p) in left or (t, p) not in states or late[t, p]
+            }
+
         wait_for(
-            lambda: [f"{t}/{p}" for t, p in context.admin.reassignments() if (t, p) in moving],
+            pending,
             until=lambda left: not left,
             deadline_s=self.deadline_s,
             what="the reassignments to be cancelled",
             interval_s=0.1,
         )
-        states = context.states(moving)
-        left = {place: set(moves[place].adding) & set(state.replicas) for place, state in states.items()}
-        seen = {f"{t}/{p}": {"added": list(moves[t, p].adding), "left": sorted(left[t, p])} for t, p in moving}
+        seen = {f"{t}/{p}": {"added": list(moves[t, p].adding)} for t, p in moving}
         if len(moving) < len(places):
             return Done(effect=EffectProof(False, f"only {named(moving) or 'nothing'} was being moved", seen))
-        if any(left.values()):
-            return Done(effect=EffectProof(False, "replicas that were added are still there", seen))
         return Done(effect=EffectProof(True, f"{named(moving)} lost the replicas that were being added", seen))
 
 
