@@ -392,6 +392,38 @@ def doubt_transaction_unfinished_unanswered(copy: Copy) -> Expected:
     return doubtful("transactions_late")
 
 
+@plant
+def transaction_unfinished_for_a_group(copy: Copy) -> Expected:
+    """Its coordinator waits for a marker that it got, and returns no stable offset."""
+    _unstable(copy, ended=True)
+    return fails([(Kind.TRANSACTION_UNFINISHED.value, None, None, None)], by_documents=True)
+
+
+@plant
+def near_transaction_unfinished_for_a_group_without_a_coordinator(copy: Copy) -> Expected:
+    """Nobody answered, so nothing is known of its offsets."""
+    _unstable(copy, ended=True, offset=None)
+    return passes()
+
+
+@plant
+def near_transaction_unfinished_for_a_group_of_an_open_one(copy: Copy) -> Expected:
+    """A transaction is open, which is said of the transaction only."""
+    _unstable(copy, ended=False)
+    _unended(copy, {"transactional_id": "paid-1", "state": "PrepareCommit", "coordinator": 2})
+    return fails([(Kind.TRANSACTION_UNFINISHED.value, None, None, None)], by_documents=True)
+
+
+def _unstable(copy: Copy, *, ended: bool, **to: Any) -> None:
+    """The coordinator of a group that commits in transactions answers without stable offsets only."""
+    with copy.document("cluster") as cluster:
+        for row in cluster["snapshots"][-1]["groups"]:
+            if row["group"] == "payments":
+                row |= {"stable": False, **to}
+    with copy.document("run") as run:
+        run["transactions_ended"] = {"ok": ended, "waited_s": 1.0, "last_seen": "", "open": []}
+
+
 def _unended(copy: Copy, *left: dict[str, Any]) -> None:
     with copy.document("run") as run:
         run["transactions_ended"] = {"ok": False, "waited_s": 105.0, "last_seen": "pending", "open": list(left)}

@@ -124,6 +124,6 @@ CHECK: Final = Check(
         "near_admin_lost_setting_of_a_failed_step",
         "near_admin_lost_setting_in_another_form",
         "admin_lost_replica",
-        "near_admin_lost_replica_while_it_moves",
+        "near_admin_lost_replica_that_is_named_last",
     ),
 )
