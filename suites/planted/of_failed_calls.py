@@ -68,21 +68,21 @@ def transaction_refused_late(copy: Copy) -> Expected:
 @plant
 def transaction_refused_once_fenced(copy: Copy) -> Expected:
     """While an answer was lost, and no other client was there."""
-    _own(copy)
+    _written_by(copy, JAVA_CLIENTS)
     _refuse(copy, "abort", "ProducerFencedException")
     return fails(_FOUND, by_documents=True)
 
 
 @plant
 def near_transaction_refused_fenced_by_another_client(copy: Copy) -> Expected:
-    _own(copy)
+    _written_by(copy, JAVA_CLIENTS)
     _refuse(copy, "abort", "ProducerFencedException", "InvalidTxnStateException", young_s=1.5 * _EVERY_S)
     return passes()
 
 
 @plant
 def near_transaction_refused_fenced_after_its_timeout(copy: Copy) -> Expected:
-    _own(copy)
+    _written_by(copy, JAVA_CLIENTS)
     _refuse(copy, "abort", "ProducerFencedException", transaction_timeout_ms=400)
     return passes()
 
@@ -94,10 +94,10 @@ def near_transaction_refused_once_to_librdkafka(copy: Copy) -> Expected:
     return passes()
 
 
-def _own(copy: Copy) -> None:
-    """The transactional producer used the release's own client."""
+def _written_by(copy: Copy, client: str) -> None:
+    """The transactional producer used this client."""
     for stream in {row["stream"] for row in copy.original.reservations() if row["producer"] == "payments"}:
-        copy.reserved_by(f"{JAVA_CLIENTS} 1.0", stream)
+        copy.reserved_by(f"{client} 1.0", stream)
 
 
 @plant
@@ -165,6 +165,5 @@ def near_transaction_refused_with_a_node_down(copy: Copy) -> Expected:
 def doubt_transaction_refused_to_an_unknown_client(copy: Copy) -> Expected:
     """Its requests may be wrong."""
     _refuse(copy, "commit", *[MAPPING] * 6)
-    for stream in {row["stream"] for row in copy.original.reservations() if row["producer"] == "payments"}:
-        copy.reserved_by("somebody 1.0", stream)
+    _written_by(copy, "somebody")
     return doubtful("unattributed")
