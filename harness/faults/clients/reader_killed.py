@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 from harness.faults.clients.groups import BACK_DEADLINE_S, LEAVE_DEADLINE_S
 from harness.faults.steps.declared_facts import Declared, Declares
+from harness.faults.steps.effect import named, texts
 from harness.faults.steps.step import EffectProof, Fault, Injection, ReaderRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
@@ -37,7 +38,7 @@ class ReaderKilled(Fault):
         return (Declared(FactKind.CLIENT_DIED, client=self.reader),)
 
     def validate(self, plan: StepValidation) -> None:
-        spec = next(r for r in plan.scenario.readers if r.name == self.reader)
+        spec = plan.reader(self.reader)
         if spec.group is None or spec.shares or spec.client != JAVA:
             raise BadInput(
                 f"reader: {self.reader} has no process of its own in a consumer group; name a reader with "
@@ -65,10 +66,10 @@ class ReaderKilled(Fault):
 
         def probe() -> EffectProof:
             have = frozenset[tuple[str, int]]().union(*(member.places for member in others))
-            lacking = sorted(f"{topic}/{partition}" for topic, partition in had - have)
-            seen = {"had": sorted(f"{topic}/{partition}" for topic, partition in had), "nobody_has": lacking}
+            lacking = had - have
+            seen = {"had": texts(had), "nobody_has": texts(lacking)}
             if lacking:
-                return EffectProof(False, f"nobody has {', '.join(lacking)} of {self.reader}", seen)
+                return EffectProof(False, f"nobody has {named(lacking)} of {self.reader}", seen)
             return EffectProof(True, f"the other members got the partitions of {self.reader}", seen)
 
         try:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from harness.faults.steps.declared_facts import Declared, Declares
+from harness.faults.steps.effect import texts
 from harness.faults.steps.load import Member
 from harness.faults.steps.step import Action, Done, EffectProof, ReaderRef
 from harness.faults.steps.step_context import StepContext
@@ -46,7 +47,7 @@ class RestartReader(Action):
         return (Declared(FactKind.CLIENT_RESTARTED, client=self.reader),)
 
     def validate(self, plan: StepValidation) -> None:
-        spec = next(r for r in plan.scenario.readers if r.name == self.reader)
+        spec = plan.reader(self.reader)
         if spec.group is None:
             raise BadInput(f"reader: {self.reader} is in no group, and has no committed offsets; name one in a group")
         if spec.shares:
@@ -76,7 +77,7 @@ class RestartReader(Action):
             deadline_s=self.deadline_s,
             what=f"a commit of {self.reader} after its restart",
         )
-        seen = {"had": _texts(had), "has": _texts(me.places), "protocol": me.protocol}
+        seen = {"had": texts(had), "has": texts(me.places), "protocol": me.protocol}
         if me.protocol != protocol or not me.spec.static:
             effect = _protocol_proof(context.admin.group_type(me.spec.group or ""), members, seen)
         else:
@@ -107,7 +108,3 @@ def _static_proof(same: bool, moved: Sequence[str], seen: Mapping[str, object]) 
     if not same:
         return EffectProof(False, "it got other partitions than it had before", seen)
     return EffectProof(True, "it got its partitions again, and no other member gained or lost one", seen)
-
-
-def _texts(places: Iterable[Place]) -> list[str]:
-    return [f"{topic}/{partition}" for topic, partition in sorted(places)]

@@ -28,8 +28,13 @@ Probe = Callable[[], EffectProof]
 
 def named(places: Iterable[Place]) -> str:
     """ "plain/0, plain/2": at most five of the partitions, and how many more there are."""
-    texts = [f"{topic}/{partition}" for topic, partition in sorted(places)]
-    return ", ".join(texts[:5]) + (f" and {len(texts) - 5} more" if len(texts) > 5 else "")
+    every = texts(places)
+    return ", ".join(every[:5]) + (f" and {len(every) - 5} more" if len(every) > 5 else "")
+
+
+def texts(places: Iterable[Place]) -> list[str]:
+    """Each partition as "plain/0"."""
+    return [f"{topic}/{partition}" for topic, partition in sorted(places)]
 
 
 def with_recent_acks(context: StepContext, places: Iterable[Place]) -> set[Place]:

@@ -15,7 +15,7 @@ from harness.model.errors import BadInput
 from harness.model.hints import hint
 from harness.model.place import Place
 from harness.model.scenario.rules import partition_of
-from harness.model.scenario.scenario import Admin, Producer, Scenario, Topic
+from harness.model.scenario.scenario import Admin, Producer, Reader, Scenario, Topic
 from harness.model.scenario.tier_rules import is_tiered
 
 BROKERS = "brokers"
@@ -54,6 +54,10 @@ class StepValidation:
         """A topic of the scenario or an internal one; BadInput when no topic has this name."""
         self._known(name, self.all_topics, "topic")
         return self.all_topics[name]
+
+    def reader(self, name: str) -> Reader:
+        """A reader. The marker of the argument has checked its name."""
+        return next(reader for reader in self.scenario.readers if reader.name == name)
 
     def producer(self, name: str) -> Producer:
         """A producer. The marker of the argument has checked its name."""

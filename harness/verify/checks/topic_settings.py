@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from harness.model.documents.cluster import Snapshot
 from harness.model.documents.scenario import PlannedTopic
 from harness.model.documents.steps import Step
 from harness.model.facts import Fact, FactKind
@@ -33,14 +34,14 @@ _TIER: Final = ("remote.", "local.")
 
 
 def _settings(known: Known) -> Addition:
-    return Addition(findings=[*lost_settings(known.case), *lost_replicas(known.case)])
-
-
-def lost_settings(case: Case) -> Iterator[Finding]:
-    """One finding for each topic."""
-    last = case.last_snapshot
+    case, last = known.case, known.case.last_snapshot
     if last is None or case.history is None or case.run.timestamps != "send":
-        return
+        return Addition()
+    return Addition(findings=[*_lost_settings(case, last), *_lost_replicas(case, last)])
+
+
+def _lost_settings(case: Case, last: Snapshot) -> Iterator[Finding]:
+    """One finding for each topic."""
     for topic in case.scenario.topics or ():
         served = (last.topic_configs or {}).get(topic.name)
         if served is None:
@@ -55,11 +56,8 @@ def lost_settings(case: Case) -> Iterator[Finding]:
             yield _finding(case, topic.name, wrong, served, last.at_ns)
 
 
-def lost_replicas(case: Case) -> Iterator[Finding]:
+def _lost_replicas(case: Case, last: Snapshot) -> Iterator[Finding]:
     """One finding for each partition."""
-    last = case.last_snapshot
-    if last is None or case.history is None or case.run.timestamps != "send":
-        return
     for p in last.partitions:
         given = case.contract.topics.get(p.topic)
         if given is not None and len(p.replicas) < given.replicas:

@@ -175,8 +175,13 @@ def _refused(known: Known) -> Addition:
 def _is_known(known: Known, producer: str) -> bool:
     """Whether a client of which nothing is known may not have caused the refusals itself. A producer of the harness
     that was never initialised has sent nothing that names its client."""
-    clients = {client.partition(" ")[0] for client in known.counts.clients.get(producer, ())}
+    clients = _clients(known, producer)
     return clients <= {JAVA_CLIENTS, LIBRDKAFKA} and (bool(clients) or known.case.of_harness)
+
+
+def _clients(known: Known, producer: str) -> set[str]:
+    """The names of its clients, without their versions."""
+    return {client.partition(" ")[0] for client in known.counts.clients.get(producer, ())}
 
 
 def _doubt(finding: Finding) -> Doubt:
@@ -202,17 +207,17 @@ def _findings(case: Case, mine: Calls) -> Iterator[tuple[str, Finding]]:
 
 
 def _refused_once(known: Known, mine: Calls) -> Iterator[tuple[str, Finding]]:
-    """A finding for each producer with a client of the release that lost its transaction without a reason."""
-    case = known.case
+    """A finding for each producer of the release's own client, and kind of call, that lost its transaction without a
+    reason."""
+    case, expiration_ms = known.case, _expiration_ms(known.case)
     if may_have_forgotten(case, TRANSACTIONS) or any(facts_in(case.steps, FactKind.CLOCK_CHANGED)):
         return
     for (producer, call), failures in sorted(mine.failed.items()):
-        own = {client.partition(" ")[0] for client in known.counts.clients.get(producer, ())} == {JAVA_CLIENTS}
-        for one in failures if own and call != _INIT else ():
+        for one in failures if _clients(known, producer) == {JAVA_CLIENTS} and call != _INIT else ():
             began_ns = max((b for b, e in mine.lasted[producer] if b <= one.called_ns <= e), default=one.initialised_ns)
             ended = one.error in _FENCED or (call == _COMMIT and one.error == _ENDED)
             alone = not _was_fenced(one, one.initialised_ns, mine.initialised[producer])
-            if ended and alone and _is_younger(one, began_ns, _expiration_ms(case)):
+            if ended and alone and _is_younger(one, began_ns, expiration_ms):
                 yield producer, _of_one(case, producer, call, one)
                 break
 

@@ -27,7 +27,7 @@ def _after_the_load(known: Known) -> Addition:
     if waited is None:
         return Addition()
     if not case.in_vain(waited):
-        return Addition(findings=[*_pending_offsets(case)] if waited.ok else [])
+        return Addition(findings=[*_pending_offsets(case)])
     if waited.open and case.nodes_were_up:
         return Addition(findings=[_finding(case, one, waited.waited_s or 0) for one in waited.open])
     why = "a node was not running" if waited.open else "a coordinator did not answer"
