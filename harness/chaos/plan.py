@@ -111,12 +111,14 @@ def plan_of(seed: int, profile: Profile, episode: int, variation: int = 0, *, pl
         outline.add(Step(do=PlantLoss.do, name="planted", args={"on": _planted_on(scenario)}))
     permitted = tuple(outline.bearing.permitted)
     topics = ", ".join(dict.fromkeys(one.topic for one in permitted))
+    deletes = any(fact.kind is FactKind.RECORDS_DELETED for kind in outline.earlier.values() for fact in kind.facts)
     whole = replace(
         scenario,
         title=f"{'A planted loss must be found. ' if planted else ''}Seed {seed}, episode {episode}: {words}",
         tags=("chaos", f"profile-{profile.name}", f"seed-{seed}", f"episode-{episode}", f"{_VARIATION}{variation}"),
         property=_SOME_PERMITTED.format(topics=topics) if permitted else _NONE_PERMITTED,
         steps=tuple(outline.steps),
+        allowed_anomalies=replace(scenario.allowed_anomalies, delete_records=deletes),
     )
     # Through the same door as a file: what the plan is made of is checked again, as a whole.
     checked = toml.from_plain(toml.to_plain(whole), whole.name, check_steps)

@@ -14,6 +14,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
@@ -23,6 +24,7 @@ from harness.evidence import BundleWriter
 from harness.evidence.writer import TableWriter
 from harness.kafka.admin.client import AdminView
 from harness.kafka.admin.offsets import EpochEnd, TimedOffset
+from harness.kafka.storage.segment_scan import REMOTE_TIER
 from harness.model.clock import now_ns
 from harness.model.errors import HarnessTimeout
 from harness.model.place import Place
@@ -39,6 +41,15 @@ UNREADABLE: Final = "UNKNOWN_SERVER_ERROR"
 _FAR_MS: Final = 3_600_000
 
 A = TypeVar("A", TimedOffset, EpochEnd)
+
+
+@dataclass(frozen=True, slots=True)
+class _Segment:
+    """The time of its first batch and the latest one. local: whether the leader has it on its disk."""
+
+    first_ms: int
+    latest_ms: int
+    local: bool
 
 
 def look_up(
@@ -70,8 +81,8 @@ def look_up_again(
     holed: Collection[Place] = (),
 ) -> None:
     """Adds rows to `lookups`, after the disks were read: times at, just below and just above the latest time of some
-    closed segments, the first time of the next one, from the table `batches`; and times for which a leader said before
-    that it has no record."""
+    closed segments, also of the remote tier, and the first time of the next one, from the table `batches`; and times
+    for which a leader said before that it has no record."""
     states = {(state.topic, state.partition): state for state in admin.partitions(topics)}
     wanted = _edges_ms(bundle, {place: state.leader for place, state in states.items()})
     for place in none.keys() & states.keys():
@@ -123,23 +134,29 @@ def _times_ms(started_ns: int, ended_ns: int) -> list[int]:
 
 
 def _edges_ms(bundle: BundleWriter, leaders: Mapping[Place, int | None]) -> dict[Place, list[int]]:
-    """Times for each partition, from the batches on its leader's disk: around the end of its first closed segment, and
-    of the last one. Nothing for partitions with one segment."""
-    ends: dict[Place, dict[int, tuple[int, int]]] = defaultdict(dict)  # first and latest time by segment
+    """Times for each partition, from the batches of the remote tier and on its leader's disk: around the end of its
+    first closed segment, of the last one that only the tier has, and of the last closed one. Nothing for partitions
+    with one segment."""
+    ends: dict[Place, dict[int, _Segment]] = defaultdict(dict)
     columns = ("broker", "topic", "partition", "segment", "max_timestamp_ms")
     for part in sorted((bundle.path / "batches").glob("*.parquet")):
         rows = pq.read_table(part, columns=list(columns))
         for broker, topic, partition, segment, time_ms in zip(*(rows[c].to_pylist() for c in columns), strict=True):
-            if segment is not None and leaders.get((topic, partition)) == broker and time_ms >= 0:
-                first, latest = ends[topic, partition].get(segment, (time_ms, time_ms))
-                ends[topic, partition][segment] = first, max(latest, time_ms)
+            place = topic, partition
+            if segment is None or place not in leaders or broker not in (leaders[place], REMOTE_TIER) or time_ms < 0:
+                continue
+            known = ends[place].get(segment, _Segment(time_ms, time_ms, local=False))
+            ends[place][segment] = _Segment(
+                known.first_ms, max(known.latest_ms, time_ms), local=known.local or broker != REMOTE_TIER
+            )
     return {place: list(_around(sorted(of.items()))) for place, of in ends.items() if len(of) > 1}
 
 
-def _around(segments: Sequence[tuple[int, tuple[int, int]]]) -> Iterator[int]:
-    for n in sorted({0, len(segments) - 2}):
-        (_, (_, latest)), (_, (first, _)) = segments[n : n + 2]
-        yield from dict.fromkeys([latest - 1, latest, latest + 1, first])
+def _around(segments: Sequence[tuple[int, _Segment]]) -> Iterator[int]:
+    tiered = sum(not segment.local for _, segment in segments)
+    for n in sorted({0, max(min(tiered, len(segments) - 1) - 1, 0), len(segments) - 2}):
+        latest_ms, first_ms = segments[n][1].latest_ms, segments[n + 1][1].first_ms
+        yield from dict.fromkeys([latest_ms - 1, latest_ms, latest_ms + 1, first_ms])
 
 
 def look_up_epochs(admin: AdminView, topics: Iterable[str], bundle: BundleWriter, waits: AnswerWaits) -> None:

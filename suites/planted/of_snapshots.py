@@ -73,6 +73,10 @@ def _sized(view: Any) -> Any:
     return next(row for row in view["partitions"] if row["topic"] == "sized")
 
 
+def _described(cluster: Any) -> Any:
+    return next(row for row in _view(cluster)["described"] if row["topic"] == "sized")
+
+
 _STALE: Final[Broken] = (Kind.STALE_METADATA.value, None, None, None)
 
 
@@ -92,11 +96,42 @@ def stale_metadata_of_a_setting(copy: Copy) -> Expected:
 
 
 @plant
+def stale_metadata_of_an_elr(copy: Copy) -> Expected:
+    """The broker still takes a replica for eligible that is in sync again."""
+    with copy.document("cluster") as cluster:
+        row = _described(cluster)
+        row["elr"] = row["isr"][:1]
+    return fails([_STALE], by_documents=True)
+
+
+@plant
+def stale_metadata_without_a_partition_between_pages(copy: Copy) -> Expected:
+    with copy.document("cluster") as cluster:
+        _view(cluster)["described"].remove(_described(cluster))
+    return fails([_STALE], by_documents=True)
+
+
+@plant
+def stale_metadata_of_a_broker_setting(copy: Copy) -> Expected:
+    """The broker applies a setting that no controller has written."""
+    with copy.document("cluster") as cluster:
+        _view(cluster)["dynamic"][""]["log.cleaner.threads"] = "2"
+    return fails([_STALE], by_documents=True)
+
+
+@plant
+def stale_metadata_of_a_feature(copy: Copy) -> Expected:
+    with copy.document("cluster") as cluster:
+        _view(cluster)["features"]["metadata.version"] -= 1
+    return fails([_STALE], by_documents=True)
+
+
+@plant
 def near_stale_metadata_that_is_about_to_change(copy: Copy) -> Expected:
     """The controllers write the change after the broker was asked."""
     with copy.document("cluster") as cluster:
         row = _sized(_view(cluster))
-        isr = row["isr"] = row["isr"][:-1]
+        isr = row["isr"] = _described(cluster)["isr"] = row["isr"][:-1]
         at_ns = _view(cluster)["at_ns"]
     with copy.document("history") as history:
         states = [r for r in history["changes"] if r["type"] == "partition"]

@@ -10,12 +10,11 @@ import uuid
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from kafka.protocol.admin import DescribeTopicPartitionsRequest
 from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.data_container import DataContainer
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.kafka.admin.brokers import Brokers
+from harness.kafka.admin.partition_pages import partition_page, partition_pages
 from harness.kafka.admin.quorum_state import Quorum, quorum_of, quorum_question, quorum_refusal
 from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, call, error_name
 from harness.kafka.storage.uuids import kafka_uuid
@@ -52,18 +51,11 @@ def partition_states(
     timeout_s: for each page. Unanswered, at any row, when the broker does not answer.
     """
     link = brokers.link(broker)
-    if not link.supports(call(DescribeTopicPartitionsRequest), timeout_s):
+    if not link.supports(partition_page(), timeout_s):
         yield from _rows(link.ask(_metadata(topics), max(timeout_s, _METADATA_S)))
         return
-    cursor: DataContainer | None = None
-    while True:
-        answer = link.ask(_page(topics, cursor), timeout_s)
+    for answer in partition_pages(lambda page: link.ask(page, timeout_s), topics, PAGE):
         yield from _rows(answer)
-        if answer.next_cursor is None:
-            return
-        if cursor is not None and _place(answer.next_cursor) <= _place(cursor):
-            raise Unanswered(f"{link.name}: the pages of DescribeTopicPartitions do not end")
-        cursor = answer.next_cursor
 
 
 def quorum_seen(brokers: Brokers, timeout_s: float = ANSWER_S) -> Quorum:
@@ -72,22 +64,6 @@ def quorum_seen(brokers: Brokers, timeout_s: float = ANSWER_S) -> Quorum:
     if (refusal := quorum_refusal(answer)) is not None:
         raise Unanswered(f"the controllers' quorum: {refusal}")
     return quorum_of(answer)
-
-
-def _page(topics: Sequence[str], cursor: DataContainer | None) -> Call:
-    kind = DescribeTopicPartitionsRequest
-    after = (
-        None if cursor is None else kind.Cursor(topic_name=cursor.topic_name, partition_index=cursor.partition_index)
-    )
-    # With a cursor, Kafka expects the topics before it to be left out.
-    wanted = [name for name in sorted(topics) if after is None or name >= after.topic_name]
-    return call(
-        kind, topics=[kind.TopicRequest(name=name) for name in wanted], response_partition_limit=PAGE, cursor=after
-    )
-
-
-def _place(cursor: DataContainer) -> tuple[str, int]:
-    return cursor.topic_name, cursor.partition_index
 
 
 def _metadata(topics: Sequence[str]) -> Call:

@@ -20,7 +20,7 @@ from harness.audit.feeds.settings import SettingSource, broker_settings, topic_s
 from harness.audit.feeds.states import PartitionSeen, partition_states
 from harness.audit.service.per_partition import PerPartition
 from harness.kafka.admin.brokers import Brokers
-from harness.kafka.admin.wire import ANSWER_S, Unanswered, versions_call
+from harness.kafka.admin.wire import ANSWER_S, Unanswered, finalized_levels, versions_call
 from harness.model.history.log import Entry, Fields, Record, Snapshot
 
 EPOCH: Final = 0  # of the snapshots: there is no quorum leader that wrote them
@@ -121,7 +121,7 @@ class DescribedFeed:
     def _levels(self) -> dict[str, int]:
         with suppress(Unanswered):
             answer = self._brokers.ask_any(versions_call())
-            return {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
+            return finalized_levels(answer)
         return {}
 
     def _drop(self) -> None:

@@ -1,21 +1,40 @@
-"""The metadata of topics that each broker serves to clients: partitions, and settings of the topics themselves."""
+"""The metadata that each broker serves to clients: partitions, settings and features."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import MetadataRequest
 
-from harness.kafka.admin.operations import TOPIC
-from harness.kafka.admin.wire import Call, Wire, call, error_name, metadata_offset, versions_call
+from harness.kafka.admin.operations import BROKER, TOPIC
+from harness.kafka.admin.partition_pages import gives_pages, partition_pages
+from harness.kafka.admin.wire import (
+    Call,
+    Unanswered,
+    Wire,
+    call,
+    error_name,
+    finalized_levels,
+    metadata_offset,
+    versions_call,
+)
 from harness.kafka.storage.uuids import kafka_uuid
 from harness.model.clock import now_ns
-from harness.model.documents.cluster import BrokerView, ServedPartition
+from harness.model.documents.cluster import BrokerView, ServedPartition, Settings
 
-_OF_A_TOPIC: Final = 1  # ConfigEntry.ConfigSource: set on the topic itself
+# ConfigEntry.ConfigSource
+_OF_A_TOPIC: Final = 1
+_OF_A_BROKER: Final = 2
+_OF_ALL_BROKERS: Final = 3
+
+_ALL_BROKERS: Final = ""
+_PAGES: Final = 10  # so many, unless a page would have fewer partitions than this:
+_LEAST: Final = 2
 
 
 def broker_views(wire: Wire, topics: Sequence[str], timeout_s: float) -> list[BrokerView]:
@@ -23,25 +42,43 @@ def broker_views(wire: Wire, topics: Sequence[str], timeout_s: float) -> list[Br
     if not topics:
         return []
     asked_ns = now_ns()
-    answers = wire.gather(
-        dict.fromkeys(wire.brokers, (versions_call(), _metadata(topics), _settings(topics))), timeout_s
-    )
-    at_ns = now_ns()
-    return [
-        BrokerView(
-            broker=broker,
-            asked_ns=asked_ns,
-            at_ns=at_ns,
-            metadata_offset=metadata_offset(versions),
-            partitions=tuple(_partitions(metadata)),
-            settings={
-                result.resource_name: {c.name: c.value for c in result.configs if c.config_source == _OF_A_TOPIC}
-                for result in settings.results
-                if error_name(result.error_code) is None
-            },
+    questions = {broker: (versions_call(), _metadata(topics), _settings(topics, broker)) for broker in wire.brokers}
+    views = []
+    for broker, (versions, metadata, settings) in sorted(wire.gather(questions, timeout_s).items()):
+        partitions = tuple(_partitions(metadata))
+        pages = _described(wire, broker, topics, len(partitions), timeout_s) if gives_pages(versions) else None
+        views.append(
+            BrokerView(
+                broker=broker,
+                asked_ns=asked_ns,
+                at_ns=now_ns(),
+                metadata_offset=metadata_offset(versions),
+                partitions=partitions,
+                settings=_of(settings, TOPIC, _OF_A_TOPIC),
+                described=pages,
+                dynamic=_dynamic(settings, broker),
+                features=finalized_levels(versions),
+            )
         )
-        for broker, (versions, metadata, settings) in sorted(answers.items())
-    ]
+    return views
+
+
+def _described(
+    wire: Wire, broker: int, topics: Sequence[str], partitions: int, timeout_s: float
+) -> tuple[ServedPartition, ...] | None:
+    """None if the broker does not answer."""
+    ask = partial(wire.ask, broker, timeout_s=timeout_s)
+    with suppress(Unanswered):
+        pages = partition_pages(ask, topics, max(_LEAST, partitions // _PAGES))
+        return tuple(row for page in pages for row in _partitions(page))
+    return None
+
+
+def _dynamic(settings: ApiMessage, broker: int) -> dict[str, Settings] | None:
+    """None if the broker refuses to name them."""
+    own = _of(settings, BROKER, _OF_A_BROKER).get(str(broker))
+    of_all = _of(settings, BROKER, _OF_ALL_BROKERS).get(_ALL_BROKERS)
+    return None if own is None or of_all is None else {_ALL_BROKERS: of_all, str(broker): own}
 
 
 def _metadata(names: Sequence[str]) -> Call:
@@ -52,14 +89,24 @@ def _metadata(names: Sequence[str]) -> Call:
     )
 
 
-def _settings(topics: Sequence[str]) -> Call:
+def _settings(topics: Sequence[str], broker: int) -> Call:
     kind = DescribeConfigsRequest.DescribeConfigsResource
+    of = [*((TOPIC, name) for name in topics), (BROKER, _ALL_BROKERS), (BROKER, str(broker))]
     return call(
         DescribeConfigsRequest,
-        resources=[kind(resource_type=TOPIC, resource_name=name, configuration_keys=None) for name in topics],
+        resources=[kind(resource_type=sort, resource_name=name, configuration_keys=None) for sort, name in of],
         include_synonyms=False,
         include_documentation=False,
     )
+
+
+def _of(answer: ApiMessage, sort: int, source: int) -> dict[str, Settings]:
+    """By resource of this sort, its settings that come from this source."""
+    return {
+        result.resource_name: {c.name: c.value for c in result.configs if c.config_source == source}
+        for result in answer.results
+        if result.resource_type == sort and error_name(result.error_code) is None
+    }
 
 
 def _partitions(answer: ApiMessage) -> Iterator[ServedPartition]:
@@ -74,4 +121,10 @@ def _partitions(answer: ApiMessage) -> Iterator[ServedPartition]:
                     leader_epoch=p.leader_epoch,
                     isr=tuple(p.isr_nodes),
                     replicas=tuple(p.replica_nodes),
+                    elr=_nodes(getattr(p, "eligible_leader_replicas", None)),
+                    last_known_elr=_nodes(getattr(p, "last_known_elr", None)),
                 )
+
+
+def _nodes(ids: Sequence[int] | None) -> tuple[int, ...] | None:
+    return None if ids is None else tuple(ids)

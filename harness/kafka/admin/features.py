@@ -9,7 +9,7 @@ from kafka.protocol.admin import UpdateFeaturesRequest
 from kafka.protocol.api_message import ApiMessage
 
 from harness.kafka.admin.quorum import to_controller
-from harness.kafka.admin.wire import ANSWER_S, Wire, call, error_name, metadata_offset, versions_call
+from harness.kafka.admin.wire import ANSWER_S, Wire, call, error_name, finalized_levels, metadata_offset, versions_call
 from harness.model.contract.contract import TRANSACTION_VERSION
 
 Direction = Literal["up", "down"]
@@ -27,7 +27,7 @@ def features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int]:
     if not answers:
         return {}
     newest = max(answers.values(), key=metadata_offset)
-    return {feature.name: feature.max_version_level for feature in newest.finalized_features or ()}
+    return finalized_levels(newest)
 
 
 def elr_level(levels: Mapping[str, int]) -> int | None:

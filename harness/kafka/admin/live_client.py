@@ -22,7 +22,7 @@ from confluent_kafka.admin import (  # type: ignore[attr-defined]
 
 from harness.kafka.admin.addresses import check_addresses
 from harness.kafka.admin.security import Security, tls_of
-from harness.kafka.admin.wire import ANSWER_S, BROKEN, Connection, Refused, metadata_offset
+from harness.kafka.admin.wire import ANSWER_S, BROKEN, Connection, Refused, finalized_levels, metadata_offset
 from harness.model.errors import BadInput
 
 ASK_S: Final = 5.0  # after which the client reports a timeout of a request for settings
@@ -97,4 +97,4 @@ class OrdinaryClient:
         if not answers:
             return {}
         newest = max(answers, key=metadata_offset)
-        return {feature.name: feature.max_version_level for feature in newest.finalized_features or ()}
+        return finalized_levels(newest)

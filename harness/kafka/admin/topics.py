@@ -11,12 +11,12 @@ from kafka.protocol.admin import (
     CreatePartitionsRequest,
     CreateTopicsRequest,
     DeleteTopicsRequest,
-    DescribeTopicPartitionsRequest,
 )
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.data_container import DataContainer
 from kafka.protocol.metadata import MetadataRequest
 
+from harness.kafka.admin.partition_pages import gives_pages, partition_page
 from harness.kafka.admin.quorum import to_controller
 from harness.kafka.admin.wire import ANSWER_S, Call, Wire, call, error_name, metadata_offset, versions_call
 from harness.kafka.storage.uuids import kafka_uuid
@@ -275,16 +275,9 @@ def _eligible(
     if not answers:
         return {}
     broker = max(answers, key=lambda b: metadata_offset(answers[b][0]))
-    if not any(api.api_key == DescribeTopicPartitionsRequest.API_KEY for api in answers[broker][0].api_keys):
+    if not gives_pages(answers[broker][0]):
         return {}
-    topic = DescribeTopicPartitionsRequest.TopicRequest
-    question = call(
-        DescribeTopicPartitionsRequest,
-        topics=[topic(name=n) for n in names],
-        response_partition_limit=_RESPONSE_PARTITIONS,
-        cursor=None,
-    )
-    reported = wire.gather({broker: (question,)}, timeout_s).get(broker)
+    reported = wire.gather({broker: (partition_page(names, _RESPONSE_PARTITIONS),)}, timeout_s).get(broker)
     return {
         (t.name, p.partition_index, p.leader_epoch): tuple(p.eligible_leader_replicas or ())
         for t in (reported[0].topics if reported else ())

@@ -364,6 +364,11 @@ def metadata_offset(answer: ApiVersionsResponse) -> int:
     return int(answer.finalized_features_epoch)
 
 
+def finalized_levels(answer: ApiVersionsResponse) -> dict[str, int]:
+    """The level of each finalized feature, as a node knows it at `metadata_offset`; a feature at level 0 is absent."""
+    return {feature.name: feature.max_version_level for feature in answer.finalized_features or ()}
+
+
 def _versions_request() -> ApiMessage:
     return ApiVersionsRequest(client_software_name=_CLIENT_ID, client_software_version="1")
 

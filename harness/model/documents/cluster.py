@@ -129,6 +129,10 @@ class ServedPartition(OfPartition, frozen=True, kw_only=True):
     leader_epoch: Annotated[int, meaning("epoch of the leader")]
     isr: Annotated[tuple[int, ...], meaning("brokers of the replicas in sync")]
     replicas: Annotated[tuple[int, ...], meaning("brokers of all replicas")]
+    elr: Annotated[
+        tuple[int, ...] | None, meaning("eligible leader replicas; absent = the request was one without them")
+    ] = None
+    last_known_elr: Annotated[tuple[int, ...] | None, meaning("the last replicas that were eligible, likewise")] = None
 
 
 class BrokerView(Record, frozen=True, kw_only=True):
@@ -142,6 +146,20 @@ class BrokerView(Record, frozen=True, kw_only=True):
     settings: Annotated[
         Mapping[str, Settings], meaning("by topic, the settings that the topic itself has; null = a hidden value")
     ]
+    described: Annotated[
+        tuple[ServedPartition, ...] | None,
+        meaning("the same with their ELR, asked for in pages of a few; absent = not asked, or a release before 3.8"),
+    ] = None
+    dynamic: Annotated[
+        Mapping[str, Settings] | None,
+        meaning(
+            "dynamic settings that the broker applies: by its id its own, and by the empty name those of all brokers; "
+            "null = a hidden value; absent = not asked"
+        ),
+    ] = None
+    features: Annotated[
+        Mapping[str, int] | None, meaning("levels of the finalized features at that offset; absent = not asked")
+    ] = None
 
 
 class ClusterReports(Record, frozen=True, kw_only=True):

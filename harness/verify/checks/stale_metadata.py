@@ -1,8 +1,10 @@
-"""stale_metadata: a broker serves other partitions or settings than the metadata log has.
+"""stale_metadata: a broker serves other partitions, settings or features than the metadata log has.
 
-After all reads of the drain each broker reports the offset up to which it has applied the metadata log, and then the
-partitions and the settings of the topics. These must be a state that history.json has at that offset or later. If no
-fault was open for 60 s, the broker must also have applied everything that is older, whatever offset it reports.
+After all reads of the drain each broker reports the offset up to which it has applied the metadata log, the features of
+that offset, and then the partitions, the settings of the topics, and its own dynamic settings. The partitions are asked
+for twice: all at once, and in pages of a few, with their ELR (KIP-966). These must be a state that history.json has at
+that offset or later. If no fault was open for 60 s, the broker must also have applied everything that is older,
+whatever offset it reports.
 
 A broker that replays the creation and the deletion of a topic at once keeps the dynamic settings of the topic, and
 serves them for the next topic of the name. That is a known defect of Kafka, and a note.
@@ -14,13 +16,14 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from harness.model.documents.cluster import BrokerView, ServedPartition
+from harness.model.documents.cluster import BrokerView, ServedPartition, Settings
 from harness.model.finding import Finding, Kind
 from harness.model.history.changes import (
     HIDDEN,
     NO_LEADER,
     Change,
     ConfigChange,
+    FeatureChange,
     PartitionChange,
     ResourceKind,
 )
@@ -89,7 +92,13 @@ def _each(case: Case) -> Iterator[tuple[BrokerView, list[_Wrong]]]:
     keys = {key for view in views for settings in view.settings.values() for key in settings}
     for view in views:
         applied = _applied(case, history, clocks, view)
-        wrong = [*_partitions(history, view, applied, views), *_settings(history, view, applied, keys)]
+        wrong = [
+            *_partitions(history, view.partitions, applied, [other.partitions for other in views]),
+            *_partitions(history, view.described or (), applied, [view.partitions] if view.described else []),
+            *_settings(history, view, applied, keys),
+            *_dynamic(case, history, view, applied),
+            *_features(history, view),
+        ]
         yield view, wrong
 
 
@@ -103,22 +112,24 @@ def _applied(case: Case, history: History, clocks: Clocks, view: BrokerView) -> 
     return max([view.metadata_offset, *old])
 
 
-def _partitions(history: History, view: BrokerView, applied: int, views: Sequence[BrokerView]) -> Iterator[_Wrong]:
+def _partitions(
+    history: History, rows: Sequence[ServedPartition], applied: int, others: Sequence[Sequence[ServedPartition]]
+) -> Iterator[_Wrong]:
+    """others: answers that may have partitions which are missing here."""
     deleted = {life.topic_id: life.deleted.offset for life in history.topics if life.deleted is not None}
-    served = {row.place for row in view.partitions}
-    for row in view.partitions:
+    served = {row.place for row in rows}
+    for row in rows:
         name = f"partition {row.topic}/{row.partition} with"
         states = history.partition(row.topic_id, row.partition)
         if deleted.get(row.topic_id, applied + 1) <= applied:
             yield _Wrong(name, f"the id {row.topic_id}", f"deleted the topic at {deleted[row.topic_id]}")
         elif states and not any(_is(row, state) for state in _from(states, applied)):
-            said = _said(row.leader, row.leader_epoch, row.isr, row.replicas)
-            yield _Wrong(name, said, _of(_from(states, applied)[0]))
-    for row in (row for other in views for row in other.partitions if row.place not in served):
+            yield _Wrong(name, _said(row), _said(_from(states, applied)[0], with_elr=row.elr is not None))
+    for row in (row for other in others for row in other if row.place not in served):
         states = history.partition(row.topic_id, row.partition)
         if states and states[0].offset <= applied and row.topic_id not in deleted:
             served.add(row.place)
-            yield _Wrong(f"partition {row.topic}/{row.partition}", "not at all", _of(_from(states, applied)[0]))
+            yield _Wrong(f"partition {row.topic}/{row.partition}", "not at all", _said(_from(states, applied)[0]))
 
 
 def _from(rows: Sequence[PartitionChange], applied: int) -> Sequence[PartitionChange]:
@@ -131,15 +142,16 @@ def _is(row: ServedPartition, state: PartitionChange) -> bool:
     """Whether a broker reports this state. It does not name a leader that it takes for unavailable."""
     same = (row.leader_epoch, sorted(row.isr), sorted(row.replicas))
     leader = row.leader in (state.leader, NO_LEADER)
-    return leader and same == (state.leader_epoch, sorted(state.isr), sorted(state.replicas))
+    eligible = ((row.elr, state.elr), (row.last_known_elr, state.last_known_elr))
+    same_elr = all(served is None or sorted(served) == sorted(logged) for served, logged in eligible)
+    return leader and same_elr and same == (state.leader_epoch, sorted(state.isr), sorted(state.replicas))
 
 
-def _of(state: PartitionChange) -> str:
-    return _said(state.leader, state.leader_epoch, state.isr, state.replicas)
-
-
-def _said(leader: int, epoch: int, isr: Sequence[int], replicas: Sequence[int]) -> str:
-    return f"leader {leader} in epoch {epoch}, the ISR {sorted(isr)} and the replicas {sorted(replicas)}"
+def _said(state: ServedPartition | PartitionChange, *, with_elr: bool = True) -> str:
+    said = f"leader {state.leader} in epoch {state.leader_epoch}, the ISR {sorted(state.isr)}"
+    if with_elr and state.elr is not None:
+        said += f", the ELR {sorted(state.elr)}, the last known ELR {sorted(state.last_known_elr or ())}"
+    return f"{said} and the replicas {sorted(state.replicas)}"
 
 
 def _settings(history: History, view: BrokerView, applied: int, keys: Collection[str]) -> Iterator[_Wrong]:
@@ -154,13 +166,44 @@ def _settings(history: History, view: BrokerView, applied: int, keys: Collection
             continue  # its topic is created or deleted just now
         changes = of_topic[topic]
         for key in sorted({*settings, *(row.key for row in changes if row.key in keys)}):
-            legal = [*_values([row for row in changes if row.key == key], applied)]
-            served = settings.get(key)
-            hidden = HIDDEN in legal or (key in settings and served is None)
-            if not hidden and not any(same_value(served, value) for value in legal):
-                last = [row.offset for row in changes if row.key == key][-1:]
-                leftover = served is not None and legal == [None] and deletions.issuperset(last) and bool(last)
-                yield _Wrong(f"the setting {key} of {topic} with", _shown(served), _shown(legal[0]), leftover)
+            of_key = [row for row in changes if row.key == key]
+            for wrong in _setting(key, topic, settings, of_key, applied):
+                gone = key in settings and [*_values(of_key, applied)] == [None]
+                with_topic = bool(of_key) and of_key[-1].offset in deletions
+                yield wrong._replace(leftover=gone and with_topic)
+
+
+def _setting(key: str, of: str, settings: Settings, changes: Sequence[ConfigChange], applied: int) -> Iterator[_Wrong]:
+    """changes: of this setting."""
+    legal, served = [*_values(changes, applied)], settings.get(key)
+    hidden = HIDDEN in legal or (key in settings and served is None)
+    if not hidden and not any(same_value(served, value) for value in legal):
+        yield _Wrong(f"the setting {key} of {of} with", _shown(served), _shown(legal[0]))
+
+
+def _dynamic(case: Case, history: History, view: BrokerView, applied: int) -> Iterator[_Wrong]:
+    """Of the broker itself, and those of all brokers. An earlier release may not know a setting, so that none is
+    expected of a cluster that was upgraded."""
+    upgraded = case.manifest.starts_on is not None
+    for name, settings in (view.dynamic or {}).items():
+        changes = [row for row in history.of(ConfigChange) if row.kind is ResourceKind.BROKER and row.name == name]
+        for key in sorted({*settings, *(row.key for row in changes if not upgraded)}):
+            of = f"broker {name}" if name else "all brokers"
+            yield from _setting(key, of, settings, [row for row in changes if row.key == key], applied)
+
+
+def _features(history: History, view: BrokerView) -> Iterator[_Wrong]:
+    """Its levels come with the offset of its metadata, and are those of that offset."""
+    if view.features is None:
+        return
+    levels: dict[str, int] = {}
+    for row in history.of(FeatureChange):
+        if row.offset <= view.metadata_offset:
+            levels[row.feature] = row.level
+    for feature in sorted({*view.features, *levels}):
+        served, logged = view.features.get(feature, 0), levels.get(feature, 0)
+        if served != logged:
+            yield _Wrong(f"the feature {feature} with", f"level {served}", f"level {logged}")
 
 
 def _ends(history: History, topic: str, applied: int) -> bool:
@@ -181,7 +224,7 @@ def _shown(value: str | None) -> str:
 
 
 CHECK: Final = Check(
-    promise="Every broker serves the partitions and settings of topics that the metadata log has.",
+    promise="Every broker serves the partitions, settings and features that the metadata log has.",
     kinds={
         Kind.STALE_METADATA: Introduced(
             promise="a broker serves the state of the metadata log up to the offset that it has applied (KIP-500)"
@@ -192,6 +235,10 @@ CHECK: Final = Check(
     planted=(
         "stale_metadata",
         "stale_metadata_of_a_setting",
+        "stale_metadata_of_an_elr",
+        "stale_metadata_without_a_partition_between_pages",
+        "stale_metadata_of_a_broker_setting",
+        "stale_metadata_of_a_feature",
         "near_stale_metadata_that_is_about_to_change",
         "near_stale_metadata_of_an_earlier_topic",
     ),

@@ -92,6 +92,12 @@ def test_most_plans_permit_no_loss_and_those_that_do_name_the_topic(plans: tuple
         assert all(one.topic in plan.scenario.property for one in plan.permitted)
 
 
+def test_plans_that_delete_records_permit_it_and_no_others(plans: tuple[Plan, ...]) -> None:
+    deleting = [plan.scenario for plan in plans if "delete_records" in {step.do for step in plan.scenario.steps}]
+    assert deleting
+    assert [plan.scenario for plan in plans if plan.scenario.allowed_anomalies.delete_records] == deleting
+
+
 def test_a_topic_with_acks_1_may_lose_records_and_a_strict_one_may_not() -> None:
     weak = [
         plan

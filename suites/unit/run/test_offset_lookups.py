@@ -128,6 +128,12 @@ def test_times_around_the_ends_of_the_first_and_the_last_closed_segment_are_aske
     assert asked_again(batches, tmp_path) == [29, 30, 31, 28, 69, 70, 71, 90]
 
 
+def test_times_around_the_end_of_the_last_segment_that_only_the_remote_tier_has_are_asked_for(tmp_path: Path) -> None:
+    tiered = [(-1, 0, 10), (-1, 5, 20), (-1, 8, 30), (-1, 12, 40)]
+    local = [(1, 8, 30), (1, 12, 40), (1, 15, 50)]
+    assert asked_again(tiered + local, tmp_path) == [9, 10, 11, 20, 19, 20, 21, 30, 39, 40, 41, 50]
+
+
 def test_of_a_log_with_one_segment_no_edge_is_asked_for(tmp_path: Path) -> None:
     assert asked_again([(1, 0, 10), (2, 0, 10), (2, 5, 20)], tmp_path) == []
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.model.finding import Kind
-from harness.model.history.changes import HIDDEN, ConfigChange, ResourceKind
+from harness.model.history.changes import HIDDEN, ConfigChange, FeatureChange, ResourceKind
 from harness.verify.checks.stale_metadata import settings_kept, stale_brokers
 from harness.verify.engine.case import Case
 from suites.verify.history import BROKERS, START_NS
@@ -17,6 +17,7 @@ from suites.verify.metadata import Metadata, Place
 from suites.verify.samples import S, sampled, with_fact
 
 KEY = "retention.ms"
+FEATURE = "transaction.version"
 ASKED_NS = START_NS + 180 * S
 
 
@@ -28,9 +29,28 @@ def log(*values: str | None) -> Metadata:
     return of.led(2, START_NS + 100 * S)
 
 
-def configured(of: Metadata, value: str | None, at_ns: int) -> Metadata:
+def configured(
+    of: Metadata, value: str | None, at_ns: int, kind: ResourceKind = ResourceKind.TOPIC, name: str = "t"
+) -> Metadata:
     place = Place(time_ns=at_ns, offset=len(of.rows), controller_epoch=1)
-    of.rows.append(ConfigChange(kind=ResourceKind.TOPIC, name="t", key=KEY, value=value, **place))
+    of.rows.append(ConfigChange(kind=kind, name=name, key=KEY, value=value, **place))
+    return of
+
+
+def dynamic(name: str, *values: str | None) -> Metadata:
+    """A setting of this broker, or of all brokers, has these values, one after another."""
+    of = log()
+    for nth, value in enumerate(values):
+        configured(of, value, START_NS + (110 + nth) * S, ResourceKind.BROKER, name)
+    return of
+
+
+def levelled(*levels: int) -> Metadata:
+    """A feature has these levels, one after another."""
+    of = log()
+    for nth, level in enumerate(levels):
+        place = Place(time_ns=START_NS + (110 + nth) * S, offset=len(of.rows), controller_epoch=1)
+        of.rows.append(FeatureChange(feature=FEATURE, level=level, **place))
     return of
 
 
@@ -50,10 +70,13 @@ def served(
     settings: dict[str, Any] | None = None,
     hides: bool = False,
     lacks: bool = False,
+    beside: dict[str, Any] | None = None,
+    described: dict[str, Any] | None = None,
     **row: Any,
 ) -> Case:
     """Broker 3 serves the last state, or one with these changes. behind: records that it has not applied yet.
-    hides: broker 1 serves the partition. lacks: broker 1 serves the setting."""
+    hides: broker 1 serves the partition. lacks: broker 1 serves the setting. beside: more of its answer. described: it
+    describes the partition, too, with these changes; empty = a page lacks it."""
     built = sampled(metadata=of)
     last: Any = [one for one in of.rows if type(one).__name__ == "PartitionChange"][-1]
     state: dict[str, Any] = {
@@ -66,6 +89,11 @@ def served(
     state |= {"isr": list(last.isr), "replicas": list(BROKERS)} | row
     view: dict[str, Any] = {"asked_ns": ASKED_NS, "at_ns": ASKED_NS + S, "metadata_offset": len(of.rows) - 1 - behind}
     view |= {"partitions": [] if hides else [state], "settings": {"t": settings or {}}, "broker": 3}
+    view |= beside or {}
+    if described is not None:
+        other_page = state | {"partition": 1, "elr": [], "last_known_elr": []}
+        page = state | {"elr": [], "last_known_elr": []} | described
+        view["described"] = [page] if described else [other_page]
     other = view | {"broker": 1, "partitions": [state], "settings": {"t": {KEY: "7"}} if lacks else view["settings"]}
     built.cluster["brokers"] = [view, other] if hides or lacks else [view]
     return case_of_history(built)
@@ -90,6 +118,17 @@ STALE: dict[str, Case] = {
     "a value that was removed": served(log("7", None), settings={KEY: "7"}),
     "no value": served(log("7"), lacks=True),
     "a value that was never set": served(log(), settings={KEY: "7"}),
+    "another ELR": served(log(), described={"elr": [2]}),
+    "a last known ELR": served(log(), described={"last_known_elr": [2]}),
+    "another leader in a page": served(log(), described={"leader": 1}),
+    "a page without the partition": served(log(), described={}),
+    "an earlier default of all brokers": served(dynamic("", "7", "8"), beside={"dynamic": {"": {KEY: "7"}}}),
+    "a default of all brokers that it never got": served(dynamic("", "7"), beside={"dynamic": {"": {}}}),
+    "its own setting, which was removed": served(dynamic("3", "7", None), beside={"dynamic": {"3": {KEY: "7"}}}),
+    "the setting of another broker": served(dynamic("1", "7"), beside={"dynamic": {"3": {KEY: "7"}}}),
+    "another level of a feature": served(levelled(1, 2), beside={"features": {FEATURE: 1}}),
+    "no level of a feature": served(levelled(1), beside={"features": {}}),
+    "the next level of a feature": served(levelled(1, 2), behind=1, beside={"features": {FEATURE: 2}}),
 }
 RIGHT: dict[str, Case] = {
     "the last state": served(log()),
@@ -105,6 +144,14 @@ RIGHT: dict[str, Case] = {
     "a hidden value": served(log(HIDDEN), settings={KEY: None}),
     "another topic id": served(log(), topic_id="other"),
     "a history with a gap": served(log().unknown(), leader=1, leader_epoch=0),
+    "the ELR in a page": served(log(), described={"isr": [3, 2, 1]}),
+    "the default of all brokers": served(dynamic("", "7"), beside={"dynamic": {"": {KEY: "7"}, "3": {}}}),
+    "its own setting": served(dynamic("3", "0.50"), beside={"dynamic": {"": {}, "3": {KEY: "0.5"}}}),
+    "a hidden setting of its own": served(dynamic("3", HIDDEN), beside={"dynamic": {"3": {KEY: None}}}),
+    "the default that comes next": served(dynamic("", "7", "8"), behind=1, beside={"dynamic": {"": {KEY: "8"}}}),
+    "the level of a feature": served(levelled(1, 2), beside={"features": {FEATURE: 2}}),
+    "the level of its offset": served(levelled(1, 2), behind=1, beside={"features": {FEATURE: 1}}),
+    "a feature that is off": served(levelled(1, 0), beside={"features": {}}),
     "the setting of an earlier topic": served(recreated(), settings={KEY: "7"}),
 }
 
