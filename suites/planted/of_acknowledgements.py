@@ -8,8 +8,9 @@ from typing import Any
 from harness.model.clock import CLOCKS_MS
 from harness.model.finding import Kind
 from harness.model.outcome import JAVA_CLIENTS
+from harness.verify.engine.timelines import LATE_NS
 from suites.planted.copies import Copy, Row
-from suites.planted.expected import Expected, Record, fails, of, passes
+from suites.planted.expected import Broken, Expected, Record, fails, of, passes
 from suites.planted.plants import borders, forget, last_partition, middle, plant, record_of
 
 DRAINED = {"topic": "plain", "partition": 0, "reader": "leader-uncommitted"}
@@ -79,6 +80,34 @@ def acked_below_min_isr(copy: Copy) -> Expected:
     rows = _sent_late(copy)
     _shrunk(copy, rows[0]["called_ns"], max(row["returned_ns"] for row in rows))
     return fails(of(Kind.ACKED_BELOW_MIN_ISR, *map(record_of, rows)))
+
+
+def _alone(copy: Copy, since_s: int) -> tuple[list[Row], list[int]]:
+    """The leader is alone in the ISR for the last seconds of its samples. Returns what is sent and acknowledged then,
+    and the high watermarks that it reports in the time that counts."""
+    last = _states(copy.original.documents["history"])[-1]
+    reported = copy.original.rows("positions", topic="plain", partition=1, broker=last["leader"])
+    rows = sorted(reported, key=lambda row: int(row["at_ns"]))
+    from_ns, to_ns = rows[-1]["at_ns"] - since_s * 10**9, rows[-1]["at_ns"] + 1
+    _shrunk(copy, from_ns, to_ns)
+    acked = copy.original.rows("ledger", topic="plain", partition=1, outcome="acked")
+    sent = [row for row in acked if row["called_ns"] >= from_ns and row["returned_ns"] <= to_ns]
+    return sent, [row["high_watermark"] for row in rows if row["at_ns"] >= from_ns + LATE_NS]
+
+
+@plant
+def acked_below_min_isr_by_a_mark_that_rises(copy: Copy) -> Expected:
+    sent, marks = _alone(copy, 6)
+    assert marks[0] < marks[-1], "nothing was written in these seconds"
+    mark: Broken = (Kind.ACKED_BELOW_MIN_ISR.value, "plain", 1, None)
+    return fails(of(Kind.ACKED_BELOW_MIN_ISR, *map(record_of, sent)), also=[mark])
+
+
+@plant
+def acked_below_min_isr_without_a_mark_that_rises(copy: Copy) -> Expected:
+    """The reports may be from before the leader knew."""
+    sent, _ = _alone(copy, 3)
+    return fails(of(Kind.ACKED_BELOW_MIN_ISR, *map(record_of, sent)))
 
 
 @plant

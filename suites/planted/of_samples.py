@@ -287,3 +287,75 @@ def near_unserved_by_a_follower_outside_the_isr(copy: Copy) -> Expected:
     last = _behind(copy, 15)
     _in_sync_again(copy, last, last["asked_ns"] - 17 * _S, last["at_ns"] + 2 * _S)
     return passes()
+
+
+# --- high watermarks of leaders, in a topic without live readers ---
+
+_UNREAD: Final[dict[str, Any]] = {"topic": "far", "partition": 0}
+
+
+def _still(copy: Copy, since_s: int) -> tuple[int, int]:
+    """Without the broker that was killed, the ISR is the same for long, and for so many seconds the leader reports one
+    high watermark. Returns it, and where the logs of the ISR ended 10 s before the last report."""
+    changes = copy.original.documents["history"]["changes"]
+    state = [r for r in changes if r["type"] == "partition" and r["topic"] == _UNREAD["topic"]][-1]
+    (killed,) = _kill(copy)["nodes"]
+    rows = sorted(copy.original.rows("positions", broker=state["leader"], **_UNREAD), key=lambda row: row["at_ns"])
+    last = rows[-1]
+    with copy.document("history") as history:
+        without = [broker for broker in state["isr"] if broker != killed]
+        for isr, at_ns in ((without, last["asked_ns"] - 20 * _S), (state["isr"], last["at_ns"] + 2 * _S)):
+            changed = {"isr": isr, "time_ns": at_ns, "offset": history["end"], "created": False}
+            history["changes"].append(state | changed)
+            history["end"] += 1
+    since = [row for row in rows if row["asked_ns"] >= last["asked_ns"] - since_s * _S]
+    mark = since[0]["high_watermark"]
+    values = {"high_watermark": mark, "last_stable_offset": mark}
+    copy.change("positions", values, broker=state["leader"], at_ns={row["at_ns"] for row in since}, **_UNREAD)
+    ends = []
+    for broker in without:
+        own = copy.original.rows("positions", broker=broker, **_UNREAD)
+        before = [row for row in own if row["at_ns"] <= last["asked_ns"] - 10 * _S]
+        ends.append(max(before, key=lambda row: row["at_ns"])["log_end"])
+    return mark, min(ends)
+
+
+@plant
+def unserved_by_a_leader_whose_mark_stands_still(copy: Copy) -> Expected:
+    mark, end = _still(copy, 15)
+    assert mark < end, "nothing was written in these seconds"
+    return fails([(Kind.UNSERVED.value, "far", 0, offset) for offset in range(mark, end)], by_documents=True)
+
+
+@plant
+def near_unserved_by_a_leader_whose_mark_stands_still_for_a_moment(copy: Copy) -> Expected:
+    _still(copy, 8)
+    return passes()
+
+
+# --- fenced brokers ---
+
+
+@plant
+def not_in_sync_while_it_is_fenced(copy: Copy) -> Expected:
+    """The controllers fence a follower for a moment, and leave it in every ISR."""
+    broker = _follower(copy)
+    with copy.document("history") as history:
+        changes = history["changes"]
+        states = {(r["topic_id"], r["partition"]): r for r in changes if r["type"] == "partition"}
+        first = next(state for state in states.values() if broker in state["isr"])
+        registered = [r for r in changes if r["type"] == "broker" and r["broker"] == broker][-1]
+        for event in ("fenced", "unfenced"):
+            changes.append(registered | {"event": event, "fenced": event == "fenced", "offset": history["end"]})
+            history["end"] += 1
+    return fails([(Kind.NOT_IN_SYNC.value, first["topic"], first["partition"], None)], by_documents=True)
+
+
+@plant
+def near_not_in_sync_when_it_is_fenced_after_it_left(copy: Copy) -> Expected:
+    """The controllers fence the broker that was killed once more, before it registers again."""
+    with copy.document("history") as history:
+        changes = history["changes"]
+        fenced = next(r for r in changes if r["type"] == "broker" and r["event"] == "fenced")
+        changes.insert(changes.index(fenced) + 1, dict(fenced))
+    return passes()

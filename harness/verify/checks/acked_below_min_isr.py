@@ -1,10 +1,11 @@
-"""acked_below_min_isr: acks=all was acknowledged while the ISR was certainly smaller than min.insync.replicas.
+"""acked_below_min_isr: acks=all was acknowledged while the ISR was certainly smaller than min.insync.replicas, or the
+high watermark of the leader rose.
 
 Since 3.7 such a leader rejects the send, and does not move its high watermark (KAFKA-15583), so that nothing sent then
-is acknowledged, whether or not it is lost later. The history says how large the ISR was. Only sends count that began
-and were acknowledged within one partition epoch, after the leader had applied it: its election was clean, so that no
-other leader acknowledged anything, the active controller stayed the same, and no step had begun to keep the leader or
-the controllers from learning of the change.
+is acknowledged, nor with acks=1 given to a reader, whether or not it is lost later. The history says how large the ISR
+was. Only sends count that began and were acknowledged, and marks that were reported, within one partition epoch, after
+the leader had applied it: its election was clean, so that no other leader acknowledged anything, the active controller
+stayed the same, and no step had begun to keep the leader or the controllers from learning of the change.
 """
 
 from __future__ import annotations
@@ -19,20 +20,26 @@ from pyspark.sql import functions as F
 from harness.model.clock import CLOCKS_MS
 from harness.model.contract.contract import MIN_INSYNC
 from harness.model.facts import MEANINGS
-from harness.model.finding import Kind
-from harness.model.history.changes import NO_LEADER, ConfigChange, PartitionChange
+from harness.model.finding import Finding, Kind
+from harness.model.history.changes import NO_LEADER, PartitionChange
 from harness.model.history.elections import ElectedFrom
 from harness.model.history.history import History
 from harness.model.outcome import Outcome
 from harness.model.schemas import Columns
 from harness.model.version import numbers_of
+from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
 from harness.verify.engine.elections import Clocks
 from harness.verify.engine.kept import kept, narrowed
+from harness.verify.engine.known import Known
+from harness.verify.engine.min_isr import min_isr
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import Only, found
-from harness.verify.engine.tables import BUNDLE, PLACE, UNBOUNDED, Values, frame
+from harness.verify.engine.steps import step_at
+from harness.verify.engine.tables import BUNDLE, PLACE, UNBOUNDED, frame
+from harness.verify.engine.timelines import LATE_NS, Mark, Span, leader_marks, timed_partitions
 from harness.verify.promise import Check, Introduced, Settings
+from harness.verify.sentences import promise
 
 _SINCE: Final = (3, 7)
 _CLEAN: Final = (ElectedFrom.ISR, ElectedFrom.ELR)
@@ -51,7 +58,11 @@ _SPANS: Final[Columns] = {
 
 def acked_below_min_isr(given: Prepared) -> DataFrame:
     """Records of producers with acks=all that were sent and acknowledged while too few replicas were in sync."""
-    rows = [(n, *span) for n, case in enumerate(given.cases) for span in _spans(case)]
+    rows = [
+        (n, state.topic, state.topic_id, state.partition, *span, len(state.isr))
+        for n, case in enumerate(given.cases)
+        for state, span in _spans(case)
+    ]
     spans = kept(frame(given.spark, _SPANS, rows))
     sent = narrowed(given.ledger, spans, "topic_id", "partition")
     strict = given.streams.where(F.col("acks") == "all").select(BUNDLE, "stream")
@@ -60,7 +71,46 @@ def acked_below_min_isr(given: Prepared) -> DataFrame:
     return found(within, Kind.ACKED_BELOW_MIN_ISR, other="in_sync")
 
 
-def _spans(case: Case) -> Iterator[Values]:
+def _leaders(known: Known) -> Addition:
+    return Addition(findings=[*raised_marks(known.case)])
+
+
+def raised_marks(case: Case) -> Iterator[Finding]:
+    """One finding for each partition and span: how far its leader's high watermark rose in it."""
+    if case.history is None:
+        return
+    marks = {place: leader_marks(states, of) for place, states, of in timed_partitions(case, case.history)}
+    for state, span in _spans(case):
+        place = (state.topic, state.topic_id, state.partition)
+        within = [
+            mark
+            for mark in marks.get(place, ())
+            if mark.epoch == state.leader_epoch and span.from_ns + LATE_NS <= mark.at_ns <= span.to_ns
+        ]
+        if within and within[-1].high_watermark > within[0].high_watermark:
+            yield _raised(case, state, within[0], within[-1])
+
+
+def _raised(case: Case, state: PartitionChange, first: Mark, last: Mark) -> Finding:
+    return Finding(
+        kind=Kind.ACKED_BELOW_MIN_ISR,
+        topic=state.topic,
+        topic_id=state.topic_id,
+        partition=state.partition,
+        count=last.high_watermark - first.high_watermark,
+        first_ns=first.at_ns,
+        last_ns=last.at_ns,
+        step=step_at(case.steps, last.at_ns),
+        reader=f"broker {last.leader}",
+        detail=(
+            f"the high watermark of the leader, broker {last.leader}, rose from {first.high_watermark} to "
+            f"{last.high_watermark} while the ISR was {sorted(state.isr)}"
+        ),
+        contract=promise(Kind.ACKED_BELOW_MIN_ISR, state.topic, None, case.contract),
+    )
+
+
+def _spans(case: Case) -> Iterator[tuple[PartitionChange, Span]]:
     """When the ISR of a partition was too small, and its leader knew it; nothing for releases that may acknowledge."""
     history = case.history
     if history is None or not history.whole or case.run.timestamps != "send" or not _rejects(case):
@@ -87,36 +137,22 @@ def _rejects(case: Case) -> bool:
     return all(one is not None and one.version is not None and numbers_of(one.version) >= _SINCE for one in ran)
 
 
-def _spans_of(case: Case, history: History, state: PartitionChange, after: PartitionChange) -> Iterator[Values]:
+def _spans_of(
+    case: Case, history: History, state: PartitionChange, after: PartitionChange
+) -> Iterator[tuple[PartitionChange, Span]]:
     """The times between two changes of a partition at which its leader certainly knew that its ISR was too small."""
     to_ns = after.time_ns - _CLOCKS_NS
-    least = _least(case, history, state, to_ns)
-    if state.from_snapshot or least is None or len(state.isr) >= least:
+    wanted = min_isr(case, history, state, state.time_ns - _APPLIED_NS, to_ns)
+    if state.from_snapshot or wanted is None or len(state.isr) >= min(*wanted, len(state.replicas)):
         return
-    place = (state.topic, state.topic_id, state.partition)
     known_ns = state.time_ns + _APPLIED_NS
     for from_ns, until_ns in sorted(_hindrances(case, history, state, to_ns)):
         # A fault that begins later takes nothing from what the leader acknowledged before it.
         if known_ns < from_ns:
-            yield (*place, known_ns, from_ns, len(state.isr))
+            yield state, Span(known_ns, from_ns)
         known_ns = max(known_ns, until_ns + _APPLIED_NS)
     if known_ns < to_ns:
-        yield (*place, known_ns, to_ns, len(state.isr))
-
-
-def _least(case: Case, history: History, state: PartitionChange, to_ns: int) -> int | None:
-    """The lowest number of replicas that had to be in sync from just before the state until then; None = unknown."""
-    begun = case.cluster.snapshots[0].topic_configs if case.cluster.snapshots else None
-    first = ((begun or {}).get(state.topic) or {}).get(MIN_INSYNC)
-    changes = [row for row in history.of(ConfigChange) if row.key == MIN_INSYNC]
-    since_ns = state.time_ns - _APPLIED_NS
-    times = [since_ns, *(row.time_ns for row in changes if since_ns <= row.time_ns <= to_ns)]
-    values = [history.topic_setting(state.topic, MIN_INSYNC, at_ns, broker=state.leader) or first for at_ns in times]
-    known = [int(value) for value in values if value is not None and value.isdecimal()]
-    # No record has the value that is in force when a setting was removed.
-    if len(known) < len(values) or any(row.value is None for row in changes):
-        return None
-    return min([*known, len(state.replicas)])
+        yield state, Span(known_ns, to_ns)
 
 
 def _hindrances(case: Case, history: History, state: PartitionChange, to_ns: int) -> Iterator[tuple[int, int]]:
@@ -147,8 +183,12 @@ CHECK: Final = Check(
         )
     },
     queries={"acked_below_min_isr": acked_below_min_isr},
+    adds=_leaders,
+    order=Order(findings=16),
     planted=(
         "acked_below_min_isr",
+        "acked_below_min_isr_by_a_mark_that_rises",
+        "acked_below_min_isr_without_a_mark_that_rises",
         "near_acked_below_min_isr_sent_before",
         "near_acked_below_min_isr_of_a_frozen_leader",
         "near_acked_below_min_isr_of_a_new_controller",

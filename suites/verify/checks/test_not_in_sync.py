@@ -9,9 +9,10 @@ import pytest
 
 from harness.model.contract.contract import MIN_INSYNC
 from harness.model.finding import Finding, Kind
-from harness.model.history.changes import ConfigChange, ResourceKind
+from harness.model.history.changes import BrokerChange, BrokerEvent, ConfigChange, ResourceKind
 from harness.verify.checks.not_in_sync import replicas_not_in_sync
 from harness.verify.checks.not_in_sync.eligible import eligible_after_a_sudden_end
+from harness.verify.checks.not_in_sync.fenced import fenced_members
 from harness.verify.engine.elections import Clocks
 from suites.verify.history import BROKERS, START_NS, Built, Row
 from suites.verify.judging import case_of_history
@@ -198,3 +199,43 @@ def test_the_sample_that_lacks_most_is_reported() -> None:
         "high watermark 9 11.0 s before"
     )
     assert found.contract.startswith("a replica is in the ISR only while")
+
+
+def fenced(of: Metadata, at_s: float, broker: int = 2, *, fenced: bool = True) -> Metadata:
+    """The controllers fence a broker, or no longer."""
+    last = [row for row in of.rows if isinstance(row, BrokerChange) and row.broker == broker][-1]
+    event = BrokerEvent.FENCED if fenced else BrokerEvent.UNFENCED
+    place = Place(time_ns=at(at_s), offset=len(of.rows), controller_epoch=1)
+    of.rows.append(replace(last, event=event, fenced=fenced, **place))
+    return of
+
+
+FENCED_MEMBERS: dict[str, Metadata] = {
+    "left in the ISR": fenced(Metadata(), 40),
+    "joined": fenced(Metadata().in_sync(at(39), 1, 3), 40).in_sync(at(50), *BROKERS),
+    "elected": fenced(Metadata().in_sync(at(39), 1, 3), 40).led(2, at(50), isr=(1, 3)),
+    "created with it": fenced(Metadata(topic_id="old").deleted(at(39)), 40).created("T", at(41)),
+    "left as the leader": fenced(Metadata().led(2, at(38), isr=(2,)), 40),
+}
+UNFENCED_MEMBERS: dict[str, Metadata] = {
+    "it left before": fenced(Metadata().in_sync(at(39), 1, 3), 40),
+    "it is back": fenced(fenced(Metadata().in_sync(at(39), 1, 3), 40), 50, fenced=False).in_sync(at(51), *BROKERS),
+    "the last one, without a leader": fenced(Metadata().led(-1, at(39), isr=(2,)), 40),
+    "its topic was deleted": fenced(Metadata().deleted(at(39)), 40),
+    "another broker": fenced(Metadata().in_sync(at(39), 1, 3), 40).led(3, at(41), isr=(1, 3)),
+}
+
+
+@pytest.mark.parametrize("name", FENCED_MEMBERS)
+def test_a_fenced_broker_in_an_isr_or_as_a_leader_is_a_finding(name: str) -> None:
+    case = case_of_history(sampled(metadata=FENCED_MEMBERS[name]))
+    assert case.history is not None
+    (found,) = fenced_members(case, case.history)
+    assert (found.kind, found.reader) == (Kind.NOT_IN_SYNC, "broker 2")
+
+
+@pytest.mark.parametrize("name", UNFENCED_MEMBERS)
+def test_a_broker_that_left_the_isr_before_it_was_fenced_is_none(name: str) -> None:
+    case = case_of_history(sampled(metadata=UNFENCED_MEMBERS[name]))
+    assert case.history is not None
+    assert list(fenced_members(case, case.history)) == []

@@ -18,6 +18,7 @@ from harness.model.schemas import Columns
 from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
 from harness.verify.checks.commit_regressed import offset_loss
+from harness.verify.checks.commit_regressed.held_back import with_last_execution
 from harness.verify.checks.commit_regressed.reasons import Reported
 from harness.verify.checks.commit_regressed.redelivered import missed, redelivered
 from harness.verify.checks.commit_regressed.session_begins import began_below_commits
@@ -52,10 +53,11 @@ def commit_regressed(drill: Drill) -> DataFrame | None:
     """Every offset that a coordinator reported, compared with the commits that were acknowledged before it was asked.
 
     A reported offset is legal if it is that of an acknowledged commit which no later commit followed (a broker may
-    execute two overlapping commits in either order), of any commit that was tried after it until the answer, or of an
-    unanswered commit from shortly before it. A commit inside a transaction counts from the end of the transaction, and
-    only if that committed. If the outcome of the transaction is unknown, its records decide; offsets with another
-    outcome than the records are a torn transaction.
+    execute two overlapping commits in either order), of any commit that was tried after it until the answer, of an
+    unanswered commit from shortly before it, or of one that was executed once more after it (see `held_back.py`). A
+    commit inside a transaction counts from the end of the transaction, and only if that committed. If the outcome of
+    the transaction is unknown, its records decide; offsets with another outcome than the records are a torn
+    transaction.
     """
     given = drill.given
     questions = [row for n, case in enumerate(given.cases) for row in _questions(n, case)]
@@ -72,7 +74,8 @@ def commit_regressed(drill: Drill) -> DataFrame | None:
         F.max(F.when(acked, F.least("called_ns", "order_ns"))).alias("begun_ns"),
     )
     since = F.coalesce("begun_ns", F.lit(_FIRST))
-    late = F.when(F.col("fate") == Outcome.UNKNOWN.value, F.col("order_ns") + _LATE_NS).otherwise(F.col("done_ns"))
+    late = F.when(F.col("fate") == Outcome.UNKNOWN.value, F.col("order_ns") + _LATE_NS)
+    late = late.otherwise(F.greatest("done_ns", "executed_ns"))
     same = tried.join(last, key).where(F.col("offset").eqNullSafe(F.col("reported")))
     legal = same.where((late >= since) & (F.col("fate") != Outcome.REFUSED.value)).select(*key).distinct()
     known = same.where(F.col("fate") != Outcome.REFUSED.value)
@@ -114,7 +117,8 @@ def _commits(drill: Drill) -> DataFrame:
     """
     given = drill.given
     ends = given.transactions.select(BUNDLE, "txn_id", F.col("outcome").alias("ended"), "ended_ns")
-    rows = given.offset_commits.where(given.complete).join(ends, [BUNDLE, "txn_id"], "left")
+    tried = with_last_execution(given, given.offset_commits.where(given.complete))
+    rows = tried.join(ends, [BUNDLE, "txn_id"], "left")
     rows = rows.join(_decided_by_records(drill), [BUNDLE, "txn_id"], "left")
     fate = (
         F.when(F.col("txn_id").isNull() | (F.col("ended") == TxnOutcome.COMMITTED.value), F.col("outcome"))
@@ -129,6 +133,7 @@ def _commits(drill: Drill) -> DataFrame:
         fate.alias("fate"),
         F.coalesce("ended_ns", "called_ns").alias("order_ns"),
         F.coalesce("ended_ns", "returned_ns").alias("done_ns"),
+        "executed_ns",
         F.col("visible").isNotNull().alias("by_records"),
     )
     before = [
@@ -140,7 +145,7 @@ def _commits(drill: Drill) -> DataFrame:
     ]
     columns = {"group": "string", "topic": "string", "partition": "int32", "offset": "int64"}
     there = frame(given.spark, columns, before)
-    for column in ("called_ns", "order_ns", "done_ns"):
+    for column in ("called_ns", "order_ns", "done_ns", "executed_ns"):
         there = there.withColumn(column, F.lit(_FIRST).cast("bigint"))
     there = there.withColumn("by_records", F.lit(False))
     rows = rows.unionByName(there.withColumn("fate", F.lit(Outcome.UNKNOWN.value)))
@@ -162,7 +167,9 @@ def _deleted(given: Prepared, commits: DataFrame) -> DataFrame:
     columns = {"group": "string", "fate": "string", "called_ns": "int64", "done_ns": "int64"}
     deletions = F.broadcast(frame(given.spark, columns, _deletions(given)))
     rows = commits.select(*_AT).distinct().join(deletions, [BUNDLE, "group"])
-    rows = rows.withColumns({"offset": F.lit(None).cast("bigint"), "order_ns": F.col("called_ns")})
+    rows = rows.withColumns(
+        {"offset": F.lit(None).cast("bigint"), "order_ns": F.col("called_ns"), "executed_ns": F.col("done_ns")}
+    )
     return rows.withColumn("by_records", F.lit(False)).select(*commits.columns)
 
 

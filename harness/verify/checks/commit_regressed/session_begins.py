@@ -22,6 +22,7 @@ from harness.model.documents.steps import GroupAway, GroupDeleted
 from harness.model.finding import Kind
 from harness.model.outcome import Outcome
 from harness.model.scenario.scenario import SHARE
+from harness.verify.checks.commit_regressed.held_back import with_last_execution
 from harness.verify.checks.commit_regressed.offset_loss import skipped_by_reset
 from harness.verify.checks.commit_regressed.reasons import Reported
 from harness.verify.engine.case import COMMITTED, Case
@@ -58,13 +59,18 @@ def began_below_commits(given: Prepared, read: DataFrame) -> DataFrame:
 def _below(given: Prepared, sessions: DataFrame) -> DataFrame:
     """Of sessions that began after `after_ns`, those below every commit at which they might have begun."""
     commits = narrowed(given.offset_commits, sessions, "group", "topic_id", "partition")
-    tried = commits.where(F.col("outcome") != Outcome.REFUSED.value).select(
-        *PLACE,
-        "group",
-        "offset",
-        "called_ns",
-        "returned_ns",
-        ((F.col("outcome") == Outcome.ACKED.value) & F.col("txn_id").isNull()).alias("sure"),
+    tried = (
+        with_last_execution(given, commits)
+        .where(F.col("outcome") != Outcome.REFUSED.value)
+        .select(
+            *PLACE,
+            "group",
+            "offset",
+            "called_ns",
+            "returned_ns",
+            "executed_ns",
+            ((F.col("outcome") == Outcome.ACKED.value) & F.col("txn_id").isNull()).alias("sure"),
+        )
     )
     both = sessions.join(tried, [*PLACE, "group"])
     before = F.col("sure") & (F.col("returned_ns") <= F.col("after_ns"))
@@ -72,7 +78,7 @@ def _below(given: Prepared, sessions: DataFrame) -> DataFrame:
         F.max(F.when(before, F.struct("called_ns", "offset", "returned_ns"))).alias("last")
     )
     open_at = both.join(last.where("last IS NOT NULL"), _SESSION).where(
-        ~F.col("sure") | (F.col("returned_ns") >= F.col("last.called_ns"))
+        ~F.col("sure") | (F.col("executed_ns") >= F.col("last.called_ns"))
     )
     lowest = open_at.groupBy(*_SESSION, "began", "last").agg(F.min("offset").alias("least"))
     below = at_place(lowest.where("began < least"), given.places).where("least >= log_start AND least <= log_end")

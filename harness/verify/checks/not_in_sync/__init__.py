@@ -1,4 +1,5 @@
-"""not_in_sync: a member of the ISR, or the leader, lacks records below a high watermark that a leader had reported.
+"""not_in_sync: a member of the ISR, or the leader, lacks records below a high watermark that a leader had reported, or
+is fenced (see `fenced.py`).
 wrongly_eligible: a member of the ELR (KIP-966) does, or stays in it after a sudden end.
 
 A follower joins the ISR when it has everything below the high watermark, and from then on the leader waits for it
@@ -27,6 +28,7 @@ from harness.model.history.history import History
 from harness.model.sample import Sample
 from harness.verify.addition import Addition, Order
 from harness.verify.checks.not_in_sync.eligible import eligible_after_a_sudden_end
+from harness.verify.checks.not_in_sync.fenced import fenced_members
 from harness.verify.engine.case import Case, Place
 from harness.verify.engine.elections import Clocks
 from harness.verify.engine.known import Known
@@ -84,6 +86,7 @@ def _replicas(known: Known) -> Addition:
     found = [*replicas_not_in_sync(case)]
     if case.history is not None and case.history.whole:
         found += eligible_after_a_sudden_end(case, case.history, Clocks(case, case.history))
+        found += fenced_members(case, case.history)
     return Addition(findings=found)
 
 
@@ -212,6 +215,8 @@ CHECK: Final = Check(
     planted=(
         "not_in_sync",
         "not_in_sync_as_it_joined",
+        "not_in_sync_while_it_is_fenced",
+        "near_not_in_sync_when_it_is_fenced_after_it_left",
         "near_not_in_sync_outside_the_isr",
         "near_not_in_sync_with_what_came_later",
         "wrongly_eligible",

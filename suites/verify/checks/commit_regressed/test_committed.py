@@ -68,6 +68,16 @@ def in_history(built: Built, *, left: int = -S, at: int = 1, elr: tuple[int, ...
     return built
 
 
+def held(built: Built, *, after: int = 1, errors: tuple[str, ...] = (), group: str = "g") -> Built:
+    """A step holds a request of the first commit, and delivers it right after the first or the second one."""
+    first = committed(built)[0]
+    at_ns = committed(built)[after]["returned_ns"] + 1
+    frame = {"link": "client > b1", "api": "OffsetCommit", "version": 9, "client": "g-1", "group": group}
+    times = {"held_ns": first["called_ns"], "released_ns": at_ns, "answered_ns": at_ns}
+    built.steps[0]["events"].append({"kind": "held_frame", "at_ns": at_ns, "errors": list(errors), **frame, **times})
+    return built
+
+
 def unclean_for_a_while(built: Built, *, value: bool = True) -> Built:
     """A declared step sets unclean.leader.election.enable on the topic, before everything else."""
     config = {"unclean.leader.election.enable": value}
@@ -173,6 +183,15 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
         0,
     ),
     "another group is deleted": (stands(deleted(plain(), group="h"), None), ["commit_regressed 1"], 0),
+    # --- requests that arrive late
+    "a held commit is executed after the next one": (stands(held(plain()), 2), [], 0),
+    "a held commit is executed before the next one": (stands(held(plain(), after=0), 2), ["commit_regressed 1"], 0),
+    "a held commit is refused": (
+        stands(held(plain(), errors=("ILLEGAL_GENERATION",)), 2),
+        ["commit_regressed 1"],
+        0,
+    ),
+    "a held commit of another group is executed": (stands(held(plain(), group="h"), 2), ["commit_regressed 1"], 0),
     # --- elections of leaders that were not in sync
     "the offsets log is replaced and a group has an older offset": (stands(elected(plain()), 2), [], 1),
     "the offsets log is replaced and a group has nothing": (stands(elected(plain()), None), [], 1),

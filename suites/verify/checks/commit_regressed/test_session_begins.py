@@ -90,6 +90,15 @@ def deleted(built: Built) -> Built:
     return built
 
 
+def held(built: Built, delivered_s: float) -> Built:
+    """A step holds a request of the first commit, and delivers it at that second."""
+    frame = {"link": "client > b1", "api": "OffsetCommit", "version": 9, "client": "g-1", "group": "g"}
+    at_ns = START_NS + int(delivered_s * S)
+    times = {"held_ns": built.tables["offset_commits"][0]["called_ns"], "released_ns": at_ns, "answered_ns": at_ns}
+    built.steps[0]["events"].append({"kind": "held_frame", "at_ns": at_ns, "errors": [], **frame, **times})
+    return built
+
+
 def replaced(built: Built) -> Built:
     """The last known leader replaced the end of the log, so that the commit was above it for a while."""
     known = Metadata().in_sync(START_NS + 50 * S, last_known=(2,)).led(-1, START_NS + 50 * S + 1)
@@ -104,7 +113,9 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "with auto.offset.reset=earliest": (member(began(0, BEFORE), reset="earliest"), FOUND),
     "just below the commit": (began(2, BEFORE), FOUND),
     "below the later of two commits": (began(2, (1, 30, "acked"), BEFORE), FOUND),
+    "a held commit was executed before the last one": (held(began(1, (1, 30, "acked"), BEFORE), 35), FOUND),
     # --- legal
+    "at a held commit, which was executed late": (held(began(1, (1, 30, "acked"), BEFORE), 45), []),
     "at the commit": (began(3, BEFORE), []),
     "above the commit": (began(4, BEFORE, (4, 60, "acked")), []),
     "at a later commit that goes back": (began(1, BEFORE, (1, 60, "acked")), []),
