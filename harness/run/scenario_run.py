@@ -500,6 +500,7 @@ def _read_the_rest(
         empty_segments=disks.empty_segments,
         group_answers=tuple(load.group_answers()),
         group_resets=tuple(load.group_resets()),
+        members_refused=tuple(load.members_refused()),
         owned_twice=load.ownership.twice(),
         share_groups=tuple(record.share_groups),
         brokers=tuple(record.brokers),

@@ -10,7 +10,7 @@ from typing import Final, TypedDict
 
 from harness.evidence.writer import BundleWriter, TableWriter
 from harness.model.contract.contract import contract_of
-from harness.model.documents.cluster import GroupAnswer, GroupReset
+from harness.model.documents.cluster import GroupAnswer, GroupReset, MemberRefused
 from harness.model.doubt_names import DoubtName
 from harness.model.entities import MetadataEntity, Operation
 from harness.model.errors import BadInput, HarnessFailure
@@ -206,6 +206,10 @@ class Load:
     def group_resets(self) -> list[GroupReset]:
         """Where members started, if not at their group's committed offset."""
         return [row for r in self._readers.values() if isinstance(r, GroupReader) for row in r.resets.rows]
+
+    def members_refused(self) -> list[MemberRefused]:
+        """Members whose clients gave up because a coordinator refused them."""
+        return [row for r in self._readers.values() if isinstance(r, GroupReader) for row in r.refused]
 
     def stats(self) -> LoadStats:
         """Figures for the terminal and for run.json."""

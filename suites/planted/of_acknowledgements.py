@@ -83,16 +83,17 @@ def acked_below_min_isr(copy: Copy) -> Expected:
 
 
 def _alone(copy: Copy, since_s: int) -> tuple[list[Row], list[int]]:
-    """The leader is alone in the ISR for the last seconds of its samples. Returns what is sent and acknowledged then,
-    and the high watermarks that it reports in the time that counts."""
+    """The leader is alone in the ISR for the last seconds in which its high watermark rises. Returns what is sent and
+    acknowledged then, and the high watermarks that it reports in the time that counts."""
     last = _states(copy.original.documents["history"])[-1]
     reported = copy.original.rows("positions", topic="plain", partition=1, broker=last["leader"])
     rows = sorted(reported, key=lambda row: int(row["at_ns"]))
-    from_ns, to_ns = rows[-1]["at_ns"] - since_s * 10**9, rows[-1]["at_ns"] + 1
+    rose = next(row for row in rows if row["high_watermark"] == rows[-1]["high_watermark"])
+    from_ns, to_ns = rose["at_ns"] - since_s * 10**9, rose["at_ns"] + 1
     _shrunk(copy, from_ns, to_ns)
     acked = copy.original.rows("ledger", topic="plain", partition=1, outcome="acked")
     sent = [row for row in acked if row["called_ns"] >= from_ns and row["returned_ns"] <= to_ns]
-    return sent, [row["high_watermark"] for row in rows if row["at_ns"] >= from_ns + LATE_NS]
+    return sent, [row["high_watermark"] for row in rows if from_ns + LATE_NS <= row["at_ns"] <= to_ns]
 
 
 @plant

@@ -477,6 +477,29 @@ def group_unsettled_owned_twice(copy: Copy) -> Expected:
     return fails([(Kind.GROUP_UNSETTLED.value, None, None, None)], by_documents=True)
 
 
+def _excluded(copy: Copy, *facts: Row) -> None:
+    """A coordinator excluded a static member, as another one with its group.instance.id. facts: of a step."""
+    with copy.document("run") as run:
+        at_ns = run["started_ns"]
+    with copy.document("cluster") as cluster:
+        row = {"group": "readers", "member": "grouped", "error": "fenced", "static": True}
+        cluster["members_refused"] = [row | {"since_ns": at_ns, "at_ns": at_ns + 10**9}]
+    with copy.document("steps") as steps:
+        steps[-1]["facts"] += [fact | {"from_ns": at_ns + 1, "to_ns": at_ns + 2} for fact in facts]
+
+
+@plant
+def group_unsettled_without_a_static_member(copy: Copy) -> Expected:
+    _excluded(copy)
+    return fails([(Kind.GROUP_UNSETTLED.value, None, None, None)], by_documents=True)
+
+
+@plant
+def near_group_unsettled_without_a_member_that_steps_replaced(copy: Copy) -> Expected:
+    _excluded(copy, {"kind": "client_restarted", "client": "grouped"})
+    return passes()
+
+
 @plant
 def near_group_unsettled_assigned_twice_by_a_member(copy: Copy) -> Expected:
     """The member that computed the assignment may be wrong, and it is a client."""

@@ -113,6 +113,17 @@ class OwnedTwice(OfPlace, frozen=True, kw_only=True):
     until_ns: Annotated[int, meaning("when the former one gave it up")]
 
 
+class MemberRefused(Record, frozen=True, kw_only=True):
+    """A member whose client gave up for good, because its coordinator refused it. The reader began again after that."""
+
+    group: Annotated[str, meaning("the group")]
+    member: Annotated[str, meaning("the reader")]
+    error: Annotated[str, meaning("what the client said")]
+    static: Annotated[bool, meaning("whether it has a group.instance.id, by which a coordinator replaces members")]
+    since_ns: Annotated[int, meaning("before its client was started")]
+    at_ns: Annotated[int, meaning("when its client gave up")]
+
+
 class GroupAnswer(OfPlace, frozen=True, kw_only=True):
     """A stable offset that a coordinator reported during the run, if not that of the last acknowledged commit."""
 
@@ -170,6 +181,9 @@ class ClusterReports(Record, frozen=True, kw_only=True):
     owned_twice: Annotated[
         tuple[OwnedTwice, ...], meaning("partitions that two members of a group had at once: `group_unsettled`")
     ] = ()
+    members_refused: Annotated[
+        tuple[MemberRefused, ...] | None, meaning("members of groups that were refused; absent = not recorded")
+    ] = None
     group_resets: Annotated[
         tuple[GroupReset, ...] | None,
         meaning(

@@ -1,13 +1,19 @@
-"""group_unsettled: a consumer group that its coordinator does not bring to rest, or of which two members had one
-partition at once."""
+"""group_unsettled: a consumer group that its coordinator does not bring to rest, of which two members had one
+partition at once, or from which the coordinator excluded a member whose group.instance.id nobody else took.
+
+A coordinator that accepts another member with the group.instance.id of a static one excludes the former for good
+(KIP-345). It must not forget which member it has accepted last (KAFKA-10284).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Final
 
-from harness.model.documents.cluster import OwnedTwice
+from harness.model.contract.internal_topics import OFFSETS
+from harness.model.documents.cluster import MemberRefused, OwnedTwice
 from harness.model.documents.run import GroupLook
+from harness.model.documents.steps import HeldFrame
 from harness.model.doubt_names import DoubtName
 from harness.model.finding import GROUP, Finding, Kind
 from harness.model.verdict import Doubt
@@ -15,13 +21,15 @@ from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
 from harness.verify.engine.steps import step_at
+from harness.verify.excuses.unclean_elections import internal_elections
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 
 
 def _groups(known: Known) -> Addition:
     rest = _after_healing(known.case)
-    return Addition(findings=[*_owned_twice(known.case), *rest.findings], doubts=rest.doubts)
+    refused = [*_excluded(known.case)]
+    return Addition(findings=[*_owned_twice(known.case), *refused, *rest.findings], doubts=rest.doubts)
 
 
 def _owned_twice(case: Case) -> Iterator[Finding]:
@@ -44,6 +52,35 @@ def _owned_twice(case: Case) -> Iterator[Finding]:
             ),
             contract=promise(Kind.GROUP_UNSETTLED, None, None, case.contract),
         )
+
+
+def _excluded(case: Case) -> Iterator[Finding]:
+    """One finding for each static member whose client was excluded, although its harness started no other one. A
+    coordinator may have lost which one it accepted last, or receive a request of an earlier one late."""
+    forgotten = any(True for _ in internal_elections(case, OFFSETS))
+    late = {event.group for event, _ in case.events(HeldFrame)} - {None}
+    for row in case.cluster.members_refused or ():
+        if row.static and not (forgotten or row.group in late or _replaced(case, row)):
+            yield Finding(
+                kind=Kind.GROUP_UNSETTLED,
+                reader=f"{GROUP} {row.group}",
+                count=1,
+                first_ns=row.since_ns,
+                last_ns=row.at_ns,
+                step=step_at(case.steps, row.at_ns),
+                detail=(
+                    f"static member {row.member} of group {row.group} was excluded, and nobody else had its "
+                    f"group.instance.id since it was started {(row.at_ns - row.since_ns) / 10**9:.1f} s before; its "
+                    f"client said: {row.error}"
+                ),
+                contract=promise(Kind.GROUP_UNSETTLED, None, None, case.contract),
+            )
+
+
+def _replaced(case: Case, row: MemberRefused) -> bool:
+    """Whether a step may have started or stopped the member, or others of its group, after its client began."""
+    facts = (fact for step in case.steps for fact in step.facts if fact.from_ns >= row.since_ns)
+    return any(fact.client in (row.member, row.group) for fact in facts)
 
 
 def _after_healing(case: Case) -> Addition:
@@ -123,6 +160,8 @@ CHECK: Final = Check(
         "doubt_group_unsettled_for_its_members",
         "group_unsettled_assigned_twice",
         "group_unsettled_owned_twice",
+        "group_unsettled_without_a_static_member",
+        "near_group_unsettled_without_a_member_that_steps_replaced",
         "near_group_unsettled_assigned_twice_by_a_member",
     ),
 )

@@ -11,11 +11,11 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
-from harness.model.documents.cluster import GroupAnswer
+from harness.model.documents.cluster import GroupAnswer, MemberRefused
 from harness.model.outcome import Outcome
 from harness.model.place import Place
 from harness.model.scenario.scenario import JAVA, GroupProtocol, Reader
-from harness.workload.consumers.live_readers import EOF, JUMPS, LiveReader, ReadContext
+from harness.workload.consumers.live_readers import EOF, JUMPS, LiveReader, ReadContext, is_fatal
 from harness.workload.consumers.offset_resets import Resets
 from harness.workload.java import java_settings
 from harness.workload.producers.outcomes import outcome_of_offset_commit
@@ -48,6 +48,9 @@ class GroupReader(LiveReader):
         self.rebalances = 0
         self.answers: list[GroupAnswer] = []  # committed offsets that the coordinator returned, see _ask
         self.resets = Resets(spec)
+        self.refused: list[MemberRefused] = []
+        self._since_ns = now_ns()  # before its present client was started
+        self._gave_up = False
         # librdkafka requests stable offsets only with read_committed. Without that, a coordinator may return an older
         # offset after a failover although no commit is lost: it has not finished loading its log.
         self._asks_stable = self._settings()["isolation.level"] == "read_committed"
@@ -165,6 +168,9 @@ class GroupReader(LiveReader):
         """With `reset`, the client's auto.offset.reset decides where it starts, or that it stops."""
         error = message.error()
         assert error is not None
+        if is_fatal(error):
+            self._refuse(error.str())
+            return
         if not self.spec.reset or message.topic() is None:
             super()._on_error(consumer, message)
             return
@@ -174,6 +180,32 @@ class GroupReader(LiveReader):
         elif error.name() in JUMPS:
             self.resets.stopped(place)
             consumer.incremental_unassign([TopicPartition(*place)])
+
+    def _refuse(self, why: str) -> None:
+        """Its client gave up for good. As an application would, the reader begins again with another one."""
+        self.refused.append(
+            MemberRefused(
+                group=self.spec.group or "",
+                member=self.spec.name,
+                error=why,
+                static=self.spec.static,
+                since_ns=self._since_ns,
+                at_ns=now_ns(),
+            )
+        )
+        self._gave_up = True
+
+    def _current(self, consumer: Consumer) -> Consumer:
+        if not self._gave_up:
+            return super()._current(consumer)
+        self._gave_up = False
+        return self._in_place_of(consumer)
+
+    def _in_place_of(self, consumer: Consumer) -> Consumer:
+        self._since_ns = now_ns()
+        another = super()._in_place_of(consumer)
+        self._mine = set()
+        return another
 
     def _ask(self, consumer: Consumer, places: Iterable[Place], timeout_s: float) -> list[TopicPartition] | None:
         """The group's committed offsets, from its coordinator; None without an answer.

@@ -19,7 +19,7 @@ from harness.model.scenario.scenario import Reader
 from harness.model.secured import reader_name
 from harness.workload.access import Access
 from harness.workload.consumers.ownership import Ownership
-from harness.workload.java.java_consumer import JavaConsumer
+from harness.workload.java.java_consumer import FATAL, JavaConsumer
 from harness.workload.java.java_process import JavaClients
 from harness.workload.load_thread import LoadThread
 from harness.workload.producers.recording_producer import Target
@@ -111,12 +111,18 @@ class LiveReader(LoadThread):
         recreated = [t for t, target in targets.items() if target.partitions and self._topic_ids[t] != target.topic_id]
         if not recreated:
             return consumer
-        consumer.close()
         for topic in recreated:
             self._topic_ids[topic] = targets[topic].topic_id
             self._observer.start_new_topic(topic, targets[topic].topic_id)
+        return self._in_place_of(consumer)
+
+    def _in_place_of(self, consumer: Consumer) -> Consumer:
+        """Another client, which begins anew."""
+        self._close_consumer(consumer)
         self._taken = set()
-        return self._consumer()
+        another = self._consumer()
+        self._begin(another)
+        return another
 
     def _consumer(self) -> Consumer:
         """A new client: librdkafka's, or a Java client with those of its methods that readers call."""
@@ -162,7 +168,7 @@ class LiveReader(LoadThread):
     def _on_error(self, consumer: Consumer, message: Message) -> None:
         error = message.error()
         assert error is not None
-        if error.fatal():
+        if is_fatal(error):
             raise confluent_kafka.KafkaException(error)
         if error.name() in JUMPS and message.topic() is not None:
             self._restart_at_log_start(consumer, (str(message.topic()), int(message.partition() or 0)), error.str())
@@ -215,6 +221,11 @@ class Jumps:
         observer.new_session([place])
         begin(consumer, place, confluent_kafka.OFFSET_BEGINNING)
         return True
+
+
+def is_fatal(error: confluent_kafka.KafkaError) -> bool:
+    """Whether a client gave up for good. Of an error in place of a record librdkafka says so by its name."""
+    return error.fatal() or error.name() == FATAL
 
 
 def split(messages: list[Message]) -> tuple[list[Message], list[Message]]:
