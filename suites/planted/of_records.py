@@ -231,6 +231,34 @@ def duplicated_without_batches(copy: Copy) -> Expected:
     return fails(of(Kind.DUPLICATED, new), doubts=["unjudged"])
 
 
+def _first_copy_below_the_start(copy: Copy, epoch_lower_by: int = 0) -> list[Record]:
+    """A disk has the last batch of a shortened log a second time, just below the log start. Returns its records."""
+    place = {"topic": "sized", "partition": 0}
+    (logs,) = [
+        p["logs"] for p in copy.original.documents["cluster"]["snapshots"][-1]["partitions"] if p["topic"] == "sized"
+    ]
+    start = max(log["log_start"] for log in logs)
+    acked = copy.original.rows("ledger", outcome="acked", **place)
+    last = max(row["offset"] for row in acked)
+    batches = copy.original.rows("batches", broker=logs[0]["broker"], control=None, **place)
+    batch = next(row for row in batches if row["base_offset"] <= last <= row["last_offset"])
+    size = batch["last_offset"] - batch["base_offset"] + 1
+    below = {"base_offset": start - size, "last_offset": start - 1, "segment": None}
+    copy.add("batches", [batch | below | {"producer_epoch": batch["producer_epoch"] - epoch_lower_by}])
+    return [record_of(row) for row in acked if batch["base_offset"] <= row["offset"] <= batch["last_offset"]]
+
+
+@plant
+def duplicated_below_the_log_start(copy: Copy) -> Expected:
+    return fails(of(Kind.DUPLICATED, *_first_copy_below_the_start(copy)))
+
+
+@plant
+def near_duplicated_below_the_log_start_in_another_epoch(copy: Copy) -> Expected:
+    _first_copy_below_the_start(copy, epoch_lower_by=1)
+    return passes()
+
+
 @plant
 def near_duplicated_by_the_client(copy: Copy) -> Expected:
     """A higher producer epoch: no broker can recognise the repetition. Its failed tries are not known."""

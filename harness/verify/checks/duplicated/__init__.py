@@ -9,6 +9,7 @@ from pyspark.sql import functions as F
 
 from harness.model.finding import Kind
 from harness.verify.checks.duplicated import producer_expiry
+from harness.verify.checks.duplicated.on_disk import appended_again
 from harness.verify.engine.bucket_rows import Drill
 from harness.verify.engine.rows import Only, found
 from harness.verify.engine.tables import PLACE, RECORD
@@ -33,12 +34,14 @@ CHECK: Final = Check(
     seen={
         (Kind.DUPLICATED, Only.ONE): lambda run: f"this is a second copy; the first copy is at {span(run, 'offset')}",
     },
-    queries={"duplicated": duplicated},
-    nothing_without={"duplicated": "drill.read"},
+    queries={"duplicated": duplicated, "appended_again": appended_again},
+    nothing_without={"duplicated": "drill.read", "appended_again": "batches"},
     excuses=producer_expiry.EXCUSES,
     planted=(
         "duplicated_by_the_broker",
         "duplicated_without_batches",
+        "duplicated_below_the_log_start",
+        "near_duplicated_below_the_log_start_in_another_epoch",
         "near_duplicated_by_the_client",
         "duplicated_after_a_wrong_denial",
         "duplicated_after_a_denial_of_the_next_batch",
