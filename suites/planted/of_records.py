@@ -20,6 +20,7 @@ from suites.planted.plants import (
     middle,
     own_values,
     plant,
+    record_of,
     records,
 )
 
