@@ -1,5 +1,5 @@
 """group_unsettled: a consumer group that its coordinator does not bring to rest, of which two members had one
-partition at once, or from which the coordinator excluded a member whose group.instance.id nobody else took.
+partition at once, or from which it excluded a static member although no other client had its group.instance.id.
 
 A coordinator that accepts another member with the group.instance.id of a static one excludes the former for good
 (KIP-345). It must not forget which member it has accepted last (KAFKA-10284).
@@ -55,8 +55,8 @@ def _owned_twice(case: Case) -> Iterator[Finding]:
 
 
 def _excluded(case: Case) -> Iterator[Finding]:
-    """One finding for each static member whose client was excluded, although its harness started no other one. A
-    coordinator may have lost which one it accepted last, or receive a request of an earlier one late."""
+    """One finding for each static member that was excluded although no step started another client in its place. A
+    coordinator may have lost which client it accepted last, or receive a request of an earlier one late."""
     forgotten = any(True for _ in internal_elections(case, OFFSETS))
     late = {event.group for event, _ in case.events(HeldFrame)} - {None}
     for row in case.cluster.members_refused or ():
@@ -69,8 +69,8 @@ def _excluded(case: Case) -> Iterator[Finding]:
                 last_ns=row.at_ns,
                 step=step_at(case.steps, row.at_ns),
                 detail=(
-                    f"static member {row.member} of group {row.group} was excluded, and nobody else had its "
-                    f"group.instance.id since it was started {(row.at_ns - row.since_ns) / 10**9:.1f} s before; its "
+                    f"static member {row.member} of group {row.group} was excluded, and no other client had "
+                    f"its group.instance.id since it was started {(row.at_ns - row.since_ns) / 10**9:.1f} s before; its "
                     f"client said: {row.error}"
                 ),
                 contract=promise(Kind.GROUP_UNSETTLED, None, None, case.contract),

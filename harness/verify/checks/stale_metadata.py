@@ -182,7 +182,7 @@ def _setting(key: str, of: str, settings: Settings, changes: Sequence[ConfigChan
 
 
 def _dynamic(case: Case, history: History, view: BrokerView, applied: int) -> Iterator[_Wrong]:
-    """Of the broker itself, and those of all brokers. An earlier release may not know a setting, so that none is
+    """Settings of the broker itself and of all brokers. An earlier release may not know one of them, so that none is
     expected of a cluster that was upgraded."""
     upgraded = case.manifest.starts_on is not None
     for name, settings in (view.dynamic or {}).items():
