@@ -69,9 +69,9 @@ def _excluded(case: Case) -> Iterator[Finding]:
                 last_ns=row.at_ns,
                 step=step_at(case.steps, row.at_ns),
                 detail=(
-                    f"static member {row.member} of group {row.group} was excluded, and no other client had "
-                    f"its group.instance.id since it was started {(row.at_ns - row.since_ns) / 10**9:.1f} s before; its "
-                    f"client said: {row.error}"
+                    f"static member {row.member} of group {row.group} was excluded, and no other client had its "
+                    f"group.instance.id since it was started {(row.at_ns - row.since_ns) / 10**9:.1f} s before; "
+                    f"its client said: {row.error}"
                 ),
                 contract=promise(Kind.GROUP_UNSETTLED, None, None, case.contract),
             )
