@@ -97,7 +97,6 @@ def _raised(case: Case, state: PartitionChange, first: Mark, last: Mark) -> Find
         topic=state.topic,
         topic_id=state.topic_id,
         partition=state.partition,
-        count=last.high_watermark - first.high_watermark,
         first_ns=first.at_ns,
         last_ns=last.at_ns,
         step=step_at(case.steps, last.at_ns),

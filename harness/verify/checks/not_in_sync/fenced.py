@@ -76,7 +76,6 @@ def _finding(case: Case, wrongs: Sequence[_Wrong]) -> Finding:
         topic=state.topic,
         topic_id=state.topic_id,
         partition=state.partition,
-        count=len(partitions),
         first_ns=first.at_ns,
         last_ns=wrongs[-1].at_ns,
         step=step_at(case.steps, first.at_ns),
