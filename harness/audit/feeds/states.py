@@ -14,7 +14,7 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.kafka.admin.brokers import Brokers
-from harness.kafka.admin.partition_pages import partition_page, partition_pages
+from harness.kafka.admin.partition_pages import eligible, partition_page, partition_pages
 from harness.kafka.admin.quorum_state import Quorum, quorum_of, quorum_question, quorum_refusal
 from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, call, error_name
 from harness.kafka.storage.uuids import kafka_uuid
@@ -82,13 +82,8 @@ def _rows(answer: ApiMessage) -> Iterator[PartitionSeen]:
                 p.leader_id,
                 p.leader_epoch,
                 tuple(p.isr_nodes),
-                _optional(getattr(p, "eligible_leader_replicas", None)),
-                _optional(getattr(p, "last_known_elr", None)),
+                *eligible(p),
                 tuple(p.replica_nodes),
                 tuple(p.offline_replicas),
                 error_name(p.error_code),
             )
-
-
-def _optional(nodes: Sequence[int] | None) -> tuple[int, ...] | None:
-    return None if nodes is None else tuple(nodes)

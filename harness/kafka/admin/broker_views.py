@@ -12,7 +12,7 @@ from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.metadata import MetadataRequest
 
 from harness.kafka.admin.operations import BROKER, TOPIC
-from harness.kafka.admin.partition_pages import gives_pages, partition_pages
+from harness.kafka.admin.partition_pages import eligible, gives_pages, partition_pages
 from harness.kafka.admin.wire import (
     Call,
     Unanswered,
@@ -113,6 +113,7 @@ def _partitions(answer: ApiMessage) -> Iterator[ServedPartition]:
     for topic in answer.topics:
         if error_name(topic.error_code) is None:
             for p in topic.partitions:
+                elr, last_known = eligible(p)
                 yield ServedPartition(
                     topic=topic.name,
                     topic_id=kafka_uuid(topic.topic_id),
@@ -121,10 +122,6 @@ def _partitions(answer: ApiMessage) -> Iterator[ServedPartition]:
                     leader_epoch=p.leader_epoch,
                     isr=tuple(p.isr_nodes),
                     replicas=tuple(p.replica_nodes),
-                    elr=_nodes(getattr(p, "eligible_leader_replicas", None)),
-                    last_known_elr=_nodes(getattr(p, "last_known_elr", None)),
+                    elr=elr,
+                    last_known_elr=last_known,
                 )
-
-
-def _nodes(ids: Sequence[int] | None) -> tuple[int, ...] | None:
-    return None if ids is None else tuple(ids)

@@ -43,5 +43,12 @@ def partition_page(topics: Sequence[str] = (), limit: int = 1, after: DataContai
     )
 
 
+def eligible(partition: DataContainer) -> tuple[tuple[int, ...] | None, tuple[int, ...] | None]:
+    """The ELR of a partition in an answer, and its last known ELR; None where the request is one without them."""
+    named = (getattr(partition, name, None) for name in ("eligible_leader_replicas", "last_known_elr"))
+    elr, last_known = (None if nodes is None else tuple(nodes) for nodes in named)
+    return elr, last_known
+
+
 def _place(cursor: DataContainer) -> tuple[str, int]:
     return cursor.topic_name, cursor.partition_index

@@ -29,7 +29,8 @@ from harness.verify.sentences import promise
 def _groups(known: Known) -> Addition:
     rest = _after_healing(known.case)
     refused = [*_excluded(known.case)]
-    return Addition(findings=[*_owned_twice(known.case), *refused, *rest.findings], doubts=rest.doubts)
+    doubts = [*_gave_up(known.case), *rest.doubts]
+    return Addition(findings=[*_owned_twice(known.case), *refused, *rest.findings], doubts=doubts)
 
 
 def _owned_twice(case: Case) -> Iterator[Finding]:
@@ -75,6 +76,14 @@ def _excluded(case: Case) -> Iterator[Finding]:
                 ),
                 contract=promise(Kind.GROUP_UNSETTLED, None, None, case.contract),
             )
+
+
+def _gave_up(case: Case) -> Iterator[Doubt]:
+    """One doubt for each member without a group.instance.id of which the client gave up: no rule says who is wrong."""
+    for row in case.cluster.members_refused or ():
+        if not row.static:
+            text = f"the client of member {row.member} of group {row.group} gave up for good: {row.error}"
+            yield Doubt(DoubtName.UNATTRIBUTED, text)
 
 
 def _replaced(case: Case, row: MemberRefused) -> bool:

@@ -127,7 +127,7 @@ STALE: dict[str, Case] = {
     "its own setting, which was removed": served(dynamic("3", "7", None), beside={"dynamic": {"3": {KEY: "7"}}}),
     "the setting of another broker": served(dynamic("1", "7"), beside={"dynamic": {"3": {KEY: "7"}}}),
     "another level of a feature": served(levelled(1, 2), beside={"features": {FEATURE: 1}}),
-    "no level of a feature": served(levelled(1), beside={"features": {}}),
+    "no level of a feature": served(levelled(1), beside={"features": {"metadata.version": 0}}),
     "the next level of a feature": served(levelled(1, 2), behind=1, beside={"features": {FEATURE: 2}}),
 }
 RIGHT: dict[str, Case] = {
@@ -151,7 +151,9 @@ RIGHT: dict[str, Case] = {
     "the default that comes next": served(dynamic("", "7", "8"), behind=1, beside={"dynamic": {"": {KEY: "8"}}}),
     "the level of a feature": served(levelled(1, 2), beside={"features": {FEATURE: 2}}),
     "the level of its offset": served(levelled(1, 2), behind=1, beside={"features": {FEATURE: 1}}),
-    "a feature that is off": served(levelled(1, 0), beside={"features": {}}),
+    "a feature that is off": served(levelled(1, 0), beside={"features": {"metadata.version": 0}}),
+    "it names no feature at all": served(levelled(1), beside={"features": {}}),
+    "the version of the quorum": served(levelled(1), beside={"features": {FEATURE: 1, "kraft.version": 1}}),
     "the setting of an earlier topic": served(recreated(), settings={KEY: "7"}),
 }
 
