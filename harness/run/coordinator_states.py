@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from msgspec import structs
 
@@ -19,14 +19,16 @@ from harness.kafka.admin.client import AdminView, PartitionState
 from harness.kafka.storage.coordinator_log import CoordinatorLog, CoordinatorLogs
 from harness.kafka.storage.coordinator_state import ONGOING, LoggedState, commits_since, states_of
 from harness.model.clock import now_ns
-from harness.model.contract.internal_topics import OFFSETS, SHARE_STATE, TRANSACTIONS
+from harness.model.contract.internal_topics import OFFSETS, SHARE_STATE, TRANSACTIONS, state_partition
 from harness.model.documents.coordinators import (
     CoordinatorLook,
     CoordinatorState,
     CopyOfState,
+    Elsewhere,
     StateValue,
     differing,
 )
+from harness.model.history.changes import NO_LEADER
 from harness.model.place import Place
 from harness.model.scenario.scenario import Scenario
 from harness.run.coordinator_questions import Questions, StateKey
@@ -37,6 +39,8 @@ _TOPICS: Final = (OFFSETS, TRANSACTIONS, SHARE_STATE)
 # States of a transaction in which no marker is under way; others are `transaction_unfinished` at the end of a run.
 _AT_REST: Final = frozenset({"Empty", ONGOING, "CompleteCommit", "CompleteAbort"})
 _Logs = Mapping[Place, CoordinatorLog]
+# What each broker lists as its own, by the kind and the topic of its state.
+_Listed = Mapping[tuple[Literal["group", "transaction"], str], Mapping[int, Collection[str]]]
 
 
 class CoordinatorStates:
@@ -74,6 +78,7 @@ class CoordinatorStates:
         asked_ns = now_ns()
         logged = {key: (place, state) for place, log in before.items() for key, state in states_of(log).items()}
         asked = self._ask(leaders, logged)
+        listed = self._listed()
         at_ns = now_ns()
         copies = {broker: self._read(broker, leaders) for broker in self._cluster.brokers}
         seen = _Seen(leaders, marks, before, self._led(leaders), copies, self._leaders())
@@ -87,7 +92,20 @@ class CoordinatorStates:
                 found.append(self._row(seen, key, asked.places[key], state, answered))
             except ValueError as undecided:
                 unknown.append(str(undecided))
-        return CoordinatorLook(asked_ns=asked_ns, at_ns=at_ns, states=tuple(found), unknown=tuple(unknown))
+        return CoordinatorLook(
+            asked_ns=asked_ns,
+            at_ns=at_ns,
+            states=tuple(found),
+            elsewhere=tuple(seen.elsewhere(listed)),
+            unknown=tuple(unknown),
+        )
+
+    def _listed(self) -> _Listed:
+        groups = self._admin.groups_by_coordinator()
+        return {
+            ("group", OFFSETS): groups,
+            ("transaction", TRANSACTIONS): {b: [*ids] for b, ids in self._admin.transactions_by_coordinator().items()},
+        }
 
     def _leaders(self) -> dict[Place, PartitionState]:
         return {(state.topic, state.partition): state for state in self._admin.partitions(_TOPICS)}
@@ -156,7 +174,7 @@ class CoordinatorStates:
 
 
 def _differs(seen: CoordinatorLook) -> bool:
-    return any(one.steady and differing(one.logged, one.answered) for one in seen.states)
+    return bool(seen.elsewhere) or any(one.steady and differing(one.logged, one.answered) for one in seen.states)
 
 
 def _under_way(kind: str, logged: StateValue | None) -> bool:
@@ -201,6 +219,25 @@ class _Seen:
             if broker != self.leaders[place].leader and self._whole(log, place):
                 state = self._find(log, key)
                 yield CopyOfState(broker=broker, logged=state.value() if state else None)
+
+    def elsewhere(self, listed: _Listed) -> Iterator[Elsewhere]:
+        """What brokers list although another one led the log of its state all the time."""
+        for (kind, topic), by_broker in listed.items():
+            partitions = sum(name == topic for name, _ in self.leaders)
+            for broker, names in sorted(by_broker.items()) if partitions else ():
+                for name in sorted(names):
+                    place = topic, state_partition(name, partitions)
+                    leader = self.leaders.get(place)
+                    if leader is not None and leader.leader not in (broker, NO_LEADER) and self._stayed(place):
+                        yield Elsewhere(
+                            topic=topic,
+                            partition=place[1],
+                            kind=kind,
+                            name=name,
+                            broker=broker,
+                            coordinator=leader.leader,
+                            leader_epoch=leader.leader_epoch,
+                        )
 
     def _in_sync(self, place: Place) -> Iterator[tuple[int, CoordinatorLog]]:
         for broker in self.leaders[place].isr:

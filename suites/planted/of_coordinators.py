@@ -146,6 +146,17 @@ def coordinator_share_state_behind_its_log(copy: Copy) -> Expected:
 
 
 @plant
+def wrong_coordinator_that_stays(copy: Copy) -> Expected:
+    """A broker lists a group, and another one led the log of its state all the time."""
+    (state,) = states_of(copy, "group", "readers")
+    place = {name: state[name] for name in ("topic", "partition", "coordinator", "leader_epoch")}
+    row = place | {"kind": "group", "name": "readers", "broker": state["coordinator"] % 3 + 1}
+    with copy.document("cluster") as cluster:
+        cluster["coordinators"]["elsewhere"] = [row]
+    return fails([WRONG], by_documents=True)
+
+
+@plant
 def coordinator_log_without_acknowledged_commits(copy: Copy) -> Expected:
     """The log has neither of two commits that were acknowledged."""
     (state,) = states_of(copy, "transaction", PAYMENTS)

@@ -345,6 +345,10 @@ class AdminView:
         """Broker -> transactional id -> state, without the brokers that do not answer or still load them."""
         return admin_groups.transactions_by_coordinator(self._wire)
 
+    def groups_by_coordinator(self) -> dict[int, frozenset[str]]:
+        """Broker -> the groups of whatever protocol that it lists, without the brokers that do not answer."""
+        return admin_groups.groups_by_coordinator(self._wire)
+
     @property
     def answers(self) -> CoordinatorAnswers:
         """What single brokers answer as coordinators."""

@@ -64,12 +64,28 @@ class CoordinatorState(OfPlace, frozen=True, kw_only=True):
     ] = None
 
 
+class Elsewhere(OfPlace, frozen=True, kw_only=True):
+    """A group or transactional id that a broker lists as its own, while another one led the log of its state.
+
+    `topic` and `partition` are those of that log.
+    """
+
+    kind: Annotated[Literal["group", "transaction"], meaning("as in the states")]
+    name: Annotated[str, meaning("the group or transactional id")]
+    broker: Annotated[int, meaning("the broker that lists it")]
+    coordinator: Annotated[int, meaning("the leader of the log, before and after the answer")]
+    leader_epoch: Annotated[int, meaning("its leader epoch")]
+
+
 class CoordinatorLook(Record, frozen=True, kw_only=True):
     """The last look at all coordinators of the run, repeated while answers and logs differed, up to a deadline."""
 
     asked_ns: Annotated[int, meaning("before the first question")]
     at_ns: Annotated[int, meaning("after the last answer")]
     states: Annotated[tuple[CoordinatorState, ...], meaning("all states of the run's groups and transactional ids")]
+    elsewhere: Annotated[
+        tuple[Elsewhere, ...], meaning("what brokers list that do not coordinate it; empty also if none was asked")
+    ] = ()
     unknown: Annotated[
         tuple[str, ...], meaning("a sentence for each state that was not answered or could not be decoded: a doubt")
     ] = ()

@@ -1,5 +1,5 @@
-"""wrong_coordinator_state: a coordinator answers something other than is in the log from which it loads its state, or
-that log contradicts acknowledgements."""
+"""wrong_coordinator_state: a coordinator answers something other than is in the log from which it loads its state, that
+log contradicts acknowledgements, or a broker still coordinates what another one does by now (KAFKA-16118)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from harness.model.contract.internal_topics import TRANSACTIONS
-from harness.model.documents.coordinators import CoordinatorState, StateValue, differing
+from harness.model.documents.coordinators import CoordinatorState, Elsewhere, StateValue, differing
 from harness.model.doubt_names import DoubtName
 from harness.model.facts import FactKind, Stop
 from harness.model.finding import Finding, Kind
@@ -43,6 +43,7 @@ def _at_the_end(known: Known) -> Addition:
         text = "groups committed offsets, and no state of any coordinator was compared with its log"
         doubts.append(Doubt(DoubtName.COORDINATOR_UNKNOWN, text))
     findings = [one for state in look.states for one in _wrong_commits(known, state)]
+    findings += [_still(case, row) for row in look.elsewhere]
     under_load = case.cluster.coordinators_under_load
     compared = list(_steady([*look.states, *(under_load.states if under_load else ())]))
     for state in compared:
@@ -65,6 +66,14 @@ def _steady(states: Iterable[CoordinatorState]) -> Iterator[CoordinatorState]:
 def _wrong_answer(case: Case, state: CoordinatorState) -> Iterator[Finding]:
     if differing(state.logged, state.answered) and not _left(state):
         yield _finding(case, Kind.WRONG_COORDINATOR_STATE, _differs(state))
+
+
+def _still(case: Case, row: Elsewhere) -> Finding:
+    text = (
+        f"broker {row.broker} still lists the {_WORDS[row.kind]} {row.name}, of which broker {row.coordinator} led the "
+        f"log {row.topic}/{row.partition} in epoch {row.leader_epoch}"
+    )
+    return _finding(case, Kind.WRONG_COORDINATOR_STATE, text)
 
 
 def _left(state: CoordinatorState) -> bool:
@@ -170,6 +179,7 @@ CHECK: Final = Check(
         "coordinator_group_without_its_members",
         "coordinator_group_with_members_that_have_nothing",
         "coordinator_share_state_behind_its_log",
+        "wrong_coordinator_that_stays",
         "coordinator_log_without_acknowledged_commits",
         "coordinator_log_with_commits_that_were_aborted",
         "coordinator_copy_with_another_offset",

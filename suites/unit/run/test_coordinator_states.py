@@ -74,6 +74,8 @@ class Brokers:
         default_factory=lambda: TransactionState("p", "CompleteCommit", 7, 3, 60_000, 1, (("t", 0),))
     )
     share: Any = field(default_factory=lambda: {("t", 0): ShareOffset(5, 0)})
+    groups: Any = field(default_factory=lambda: {1: [], 2: ["g", "s"], 3: []})
+    ids: Any = field(default_factory=lambda: {1: {}, 2: {"p": "CompleteCommit"}})
 
     def __post_init__(self) -> None:
         for broker in BROKERS:
@@ -95,6 +97,12 @@ class Brokers:
         if isinstance(self.share, str):
             raise HarnessTimeout(f"{self.share} about {group} in {deadline_s} s")
         return dict(self.share)
+
+    def groups_by_coordinator(self) -> Any:
+        return self.groups
+
+    def transactions_by_coordinator(self) -> Any:
+        return self.ids
 
     @property
     def answers(self) -> Any:
@@ -150,7 +158,7 @@ def brokers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Brokers:
 
 def test_what_agrees(brokers: Brokers) -> None:
     look = brokers.look()
-    assert look.unknown == ()
+    assert (look.unknown, look.elsewhere) == ((), ())
     assert {one.kind for one in look.states} == {"offset", "group", "transaction", "share_state"}
     for one in look.states:
         assert one.steady
@@ -160,6 +168,25 @@ def test_what_agrees(brokers: Brokers) -> None:
     assert (offset.name, offset.offset, offset.written_epoch, offset.was) == ("g t/0", 1, 1, False)
     (transaction,) = (one for one in look.states if one.kind == "transaction")
     assert (transaction.commits, transaction.commit_records) == (1, 1)
+
+
+def test_a_broker_that_lists_what_another_one_coordinates(brokers: Brokers) -> None:
+    brokers.groups, brokers.ids = {2: ["g"], 3: ["g"]}, {1: {"p": "Empty"}, 2: {}}
+    found = [
+        (one.kind, one.name, one.topic, one.partition, one.broker, one.coordinator) for one in brokers.look().elsewhere
+    ]
+    assert found == [("group", "g", OFFSETS, 0, 3, 2), ("transaction", "p", TRANSACTIONS, 0, 1, 2)]
+
+
+def test_a_list_while_the_leader_changes_proves_nothing(brokers: Brokers) -> None:
+    brokers.groups, partitions = {3: ["g"]}, brokers.partitions
+
+    def moving(topics: Any) -> list[PartitionState]:
+        brokers.leader = replace(brokers.leader, leader_epoch=brokers.leader.leader_epoch + 1)
+        return partitions(topics)
+
+    brokers.partitions = moving  # type: ignore[method-assign]
+    assert brokers.look().elsewhere == ()
 
 
 def test_an_older_answer(brokers: Brokers) -> None:
