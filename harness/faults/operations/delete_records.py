@@ -10,6 +10,7 @@ from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.step import Action, Done, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
 from harness.model.clock import now_ns
+from harness.model.contract.contract import DELETE_RECORDS
 from harness.model.documents.steps import RecordsDeleted
 from harness.model.facts import FactKind
 from harness.model.scenario.rules import cleanup_policy
@@ -20,7 +21,7 @@ from harness.model.scenario.scenario import Range, Scenario
 class DeleteRecords(Action):
     """DeleteRecords (KIP-107). An event records the offset before which each partition's records are deleted."""
 
-    do: ClassVar[str] = "delete_records"
+    do: ClassVar[str] = DELETE_RECORDS
     drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"share": (0.25, 0.9)}
     facts: ClassVar[Declares] = (Declared(FactKind.RECORDS_DELETED),)
     summary: ClassVar[str] = "Deletes the oldest `share` of the records of each partition (KIP-107)."

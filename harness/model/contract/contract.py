@@ -113,6 +113,7 @@ ABORT_TRANSACTION: Final = "abort_transaction"  # an operator aborts a hanging t
 READER_AWAY: Final = "reader_away"  # a group has no member for a while
 DELETE_GROUP: Final = "delete_group"
 RECREATE_TOPIC: Final = "recreate_topic"
+DELETE_RECORDS: Final = "delete_records"
 TIER_OFF: Final = "tier_off"  # takes a topic out of the remote tier
 ALTER_TOPIC: Final = "alter_topic"  # changes settings, and so the promise, during the run
 
@@ -206,7 +207,7 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         ),
         compaction_lag_ms=int(setting(MIN_COMPACTION_LAG, f"log.cleaner.{MIN_COMPACTION_LAG}", "0")),
         timestamp_type=timestamp_type(setting(TIMESTAMP_TYPE, f"log.{TIMESTAMP_TYPE}", "CreateTime")),
-        delete_records=scenario.allowed_anomalies.delete_records,
+        delete_records=scenario.allowed_anomalies.delete_records and _named(scenario, DELETE_RECORDS, topic.name, True),
         flush_messages=unless_never(setting("flush.messages", "log.flush.interval.messages", str(LONG_MAX))),
         flush_ms=flush_within_ms(setting("flush.ms", "log.flush.interval.ms", ""), broker),
         tiered=is_tiered(topic),
@@ -229,9 +230,14 @@ def _internal_contract(scenario: Scenario, name: str) -> InternalContract:
 
 def _elected_by_hand(scenario: Scenario, topic: str) -> bool:
     """Whether a step forces an unclean election on the topic, and the scenario permits it."""
-    on = [step.args.get("on") for step in scenario.steps if step.do == ELECT_UNCLEAN]
-    named = any(not places or topic in topics_in(places) for places in on)
-    return scenario.allowed_anomalies.unclean_election and named
+    return scenario.allowed_anomalies.unclean_election and _named(scenario, ELECT_UNCLEAN, topic)
+
+
+def _named(scenario: Scenario, do: str, topic: str, without: bool = False) -> bool:
+    """Whether a step of this kind names the topic, or every topic. without: the answer for a scenario without such a
+    step, in which a client may do the same."""
+    on = [step.args.get("on") for step in scenario.steps if step.do == do]
+    return any(not places or topic in topics_in(places) for places in on) if on else without
 
 
 def topics_in(places: object) -> set[str]:

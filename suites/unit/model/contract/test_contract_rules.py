@@ -159,6 +159,28 @@ def test_an_unclean_election_is_permitted_only_where_a_step_forces_it() -> None:
     assert not any(topic.unclean_election for topic in contract_of(scenario).topics.values())
 
 
+@pytest.mark.parametrize(
+    ("steps", "topics"),
+    [
+        ((), {"plain", "paid"}),  # a client may delete records, too
+        ((Step(do="delete_records", name="delete", args={"on": ["plain/*"]}),), {"plain"}),
+        ((Step(do="delete_records", name="delete", args={}),), {"plain", "paid"}),
+    ],
+)
+def test_records_may_be_deleted_from_the_topics_that_a_step_names(steps: tuple[Step, ...], topics: set[str]) -> None:
+    scenario = Scenario(
+        name="s",
+        title="",
+        property="",
+        topics=(Topic(name="plain"), Topic(name="paid")),
+        producers=(Producer(name="p", topics=("plain", "paid")),),
+        steps=steps,
+    )
+    allowed = replace(scenario, allowed_anomalies=AllowedAnomalies(delete_records=True))
+    assert {name for name, topic in contract_of(allowed).topics.items() if topic.delete_records} == topics
+    assert not any(topic.delete_records for topic in contract_of(scenario).topics.values())
+
+
 def test_an_unclean_election_by_setting_needs_no_permission_and_gives_none_elsewhere() -> None:
     topics = (Topic(name="t", config={"unclean.leader.election.enable": "true"}), Topic(name="clean"))
     scenario = Scenario(
