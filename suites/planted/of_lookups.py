@@ -106,6 +106,7 @@ def near_offset_lookup_after_a_later_time_below_retention(copy: Copy) -> Expecte
         batch = copy.original.rows("batches", **_SIZED, broker=broker)[0]
         first = batch["base_offset"]
         below = {"base_offset": first - 1, "last_offset": first - 1, "count": 1, "segment": first - 1}
+        below |= {"producer_id": -1, "base_sequence": -1}  # another one than the batch that it is like
         copy.add("batches", [batch | below | {"max_timestamp_ms": row["time_ms"]}])
     return passes()
 

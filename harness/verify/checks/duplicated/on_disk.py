@@ -18,7 +18,7 @@ from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import found
 from harness.verify.engine.tables import PLACE, RECORD, is_drain
 
-_BATCH: Final = [*PLACE, "broker", "producer_id", "producer_epoch", "base_sequence"]
+_BATCH: Final = [*PLACE, "broker", "producer_id", "producer_epoch", "base_sequence", "count"]
 
 
 def appended_again(given: Prepared) -> DataFrame:
