@@ -100,7 +100,7 @@ def deleted(answers: Mapping[int, int | None]) -> Built:
 
 def still_on_disk(history: Built, ms: int) -> Built:
     """The segment of the log start has a batch below it, of this time."""
-    below = {"base_offset": 2, "last_offset": 2, "max_timestamp_ms": START_NS // MS + ms}
+    below = {"base_offset": 2, "last_offset": 2, "base_sequence": 2, "max_timestamp_ms": START_NS // MS + ms}
     return history.copy("batches", below, base_offset=3)
 
 
