@@ -39,7 +39,7 @@ _TOPICS: Final = (OFFSETS, TRANSACTIONS, SHARE_STATE)
 # States of a transaction in which no marker is under way; others are `transaction_unfinished` at the end of a run.
 _AT_REST: Final = frozenset({"Empty", ONGOING, "CompleteCommit", "CompleteAbort"})
 _Logs = Mapping[Place, CoordinatorLog]
-# What each broker lists as its own, by the kind and the topic of its state.
+# The names that each broker lists as its own, by the kind and the topic of their states.
 _Listed = Mapping[tuple[Literal["group", "transaction"], str], Mapping[int, Collection[str]]]
 
 
@@ -221,7 +221,7 @@ class _Seen:
                 yield CopyOfState(broker=broker, logged=state.value() if state else None)
 
     def elsewhere(self, listed: _Listed) -> Iterator[Elsewhere]:
-        """What brokers list although another one led the log of its state all the time."""
+        """The names that a broker lists although another one led the log of their states all the time."""
         for (kind, topic), by_broker in listed.items():
             partitions = sum(name == topic for name, _ in self.leaders)
             for broker, names in sorted(by_broker.items()) if partitions else ():

@@ -84,7 +84,8 @@ class CoordinatorLook(Record, frozen=True, kw_only=True):
     at_ns: Annotated[int, meaning("after the last answer")]
     states: Annotated[tuple[CoordinatorState, ...], meaning("all states of the run's groups and transactional ids")]
     elsewhere: Annotated[
-        tuple[Elsewhere, ...], meaning("what brokers list that do not coordinate it; empty also if none was asked")
+        tuple[Elsewhere, ...],
+        meaning("names listed by brokers that do not coordinate them; empty also if none was asked"),
     ] = ()
     unknown: Annotated[
         tuple[str, ...], meaning("a sentence for each state that was not answered or could not be decoded: a doubt")
