@@ -95,7 +95,7 @@ def _each(case: Case) -> Iterator[tuple[BrokerView, list[_Wrong]]]:
         applied = _applied(case, history, clocks, view)
         wrong = [
             *_partitions(history, view.partitions, applied, [other.partitions for other in views]),
-            *_partitions(history, view.described or (), applied, [view.partitions] if view.described else []),
+            *_partitions(history, view.described or (), applied, [] if view.described is None else [view.partitions]),
             *_settings(history, view, applied, keys),
             *_dynamic(case, history, view, applied),
             *_features(history, view),

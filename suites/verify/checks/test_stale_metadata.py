@@ -91,9 +91,8 @@ def served(
     view |= {"partitions": [] if hides else [state], "settings": {"t": settings or {}}, "broker": 3}
     view |= beside or {}
     if described is not None:
-        other_page = state | {"partition": 1, "elr": [], "last_known_elr": []}
         page = state | {"elr": [], "last_known_elr": []} | described
-        view["described"] = [page] if described else [other_page]
+        view["described"] = [page] if described else []
     other = view | {"broker": 1, "partitions": [state], "settings": {"t": {KEY: "7"}} if lacks else view["settings"]}
     built.cluster["brokers"] = [view, other] if hides or lacks else [view]
     return case_of_history(built)
