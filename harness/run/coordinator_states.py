@@ -101,10 +101,9 @@ class CoordinatorStates:
         )
 
     def _listed(self) -> _Listed:
-        groups = self._admin.groups_by_coordinator()
         return {
-            ("group", OFFSETS): groups,
-            ("transaction", TRANSACTIONS): {b: [*ids] for b, ids in self._admin.transactions_by_coordinator().items()},
+            ("group", OFFSETS): self._admin.groups_by_coordinator(),
+            ("transaction", TRANSACTIONS): self._admin.transactions_by_coordinator(),
         }
 
     def _leaders(self) -> dict[Place, PartitionState]:

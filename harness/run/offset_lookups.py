@@ -14,7 +14,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Final, TypeVar
 
@@ -41,15 +40,6 @@ UNREADABLE: Final = "UNKNOWN_SERVER_ERROR"
 _FAR_MS: Final = 3_600_000
 
 A = TypeVar("A", TimedOffset, EpochEnd)
-
-
-@dataclass(frozen=True, slots=True)
-class _Segment:
-    """The time of its first batch and the latest one. local: whether the leader has it on its disk."""
-
-    first_ms: int
-    latest_ms: int
-    local: bool
 
 
 def look_up(
@@ -137,7 +127,8 @@ def _edges_ms(bundle: BundleWriter, leaders: Mapping[Place, int | None]) -> dict
     """Times for each partition, from the batches of the remote tier and on its leader's disk: around the end of its
     first closed segment, of the last one that only the tier has, and of the last closed one. Nothing for partitions
     with one segment."""
-    ends: dict[Place, dict[int, _Segment]] = defaultdict(dict)
+    ends: dict[Place, dict[int, tuple[int, int]]] = defaultdict(dict)  # first and latest time by segment
+    local: dict[Place, set[int]] = defaultdict(set)  # segments on the leader's disk
     columns = ("broker", "topic", "partition", "segment", "max_timestamp_ms")
     for part in sorted((bundle.path / "batches").glob("*.parquet")):
         rows = pq.read_table(part, columns=list(columns))
@@ -145,18 +136,22 @@ def _edges_ms(bundle: BundleWriter, leaders: Mapping[Place, int | None]) -> dict
             place = topic, partition
             if segment is None or place not in leaders or broker not in (leaders[place], REMOTE_TIER) or time_ms < 0:
                 continue
-            known = ends[place].get(segment, _Segment(time_ms, time_ms, local=False))
-            ends[place][segment] = _Segment(
-                known.first_ms, max(known.latest_ms, time_ms), local=known.local or broker != REMOTE_TIER
-            )
-    return {place: list(_around(sorted(of.items()))) for place, of in ends.items() if len(of) > 1}
+            first, latest = ends[place].get(segment, (time_ms, time_ms))
+            ends[place][segment] = first, max(latest, time_ms)
+            if broker != REMOTE_TIER:
+                local[place].add(segment)
+    return {
+        place: list(_around(sorted(of.items()), len(of.keys() - local[place])))
+        for place, of in ends.items()
+        if len(of) > 1
+    }
 
 
-def _around(segments: Sequence[tuple[int, _Segment]]) -> Iterator[int]:
-    tiered = sum(not segment.local for _, segment in segments)
+def _around(segments: Sequence[tuple[int, tuple[int, int]]], tiered: int) -> Iterator[int]:
+    """tiered: how many segments only the tier has; they are the first ones."""
     for n in sorted({0, max(min(tiered, len(segments) - 1) - 1, 0), len(segments) - 2}):
-        latest_ms, first_ms = segments[n][1].latest_ms, segments[n + 1][1].first_ms
-        yield from dict.fromkeys([latest_ms - 1, latest_ms, latest_ms + 1, first_ms])
+        (_, (_, latest)), (_, (first, _)) = segments[n : n + 2]
+        yield from dict.fromkeys([latest - 1, latest, latest + 1, first])
 
 
 def look_up_epochs(admin: AdminView, topics: Iterable[str], bundle: BundleWriter, waits: AnswerWaits) -> None:

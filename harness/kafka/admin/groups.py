@@ -27,7 +27,7 @@ from harness.model.place import Place
 _KEY_TYPES: Final = {"group": 0, "transaction": 1, "share": 2}
 _NEWEST_OFFSET_FETCH: Final = 9  # version 10 knows topic ids only
 _NO_OFFSET: Final = -1
-_LIST: Final = Call(ListGroupsRequest, lambda _: ListGroupsRequest(states_filter=[], types_filter=[]))
+_LIST: Final = call(ListGroupsRequest, states_filter=[], types_filter=[])
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,9 @@ def group_state(wire: Wire, group: str) -> str:
     return next((str(found.group_state or "") for found in _listed(wire) if found.group_id == group), "")
 
 
-def groups_by_coordinator(wire: Wire) -> dict[int, frozenset[str]]:
-    """The groups of whatever protocol that each broker lists: those that it coordinates."""
-    answers = wire.ask_all(_LIST)
+def groups_by_coordinator(wire: Wire, timeout_s: float = ANSWER_S) -> dict[int, frozenset[str]]:
+    """The groups of whatever protocol that each broker lists: those that it coordinates and this client may see."""
+    answers = wire.ask_all(_LIST, timeout_s)
     return {broker: frozenset(found.group_id for found in answer.groups) for broker, answer in answers.items()}
 
 

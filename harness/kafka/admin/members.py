@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from kafka.protocol.admin import ListGroupsRequest
 from kafka.protocol.metadata import MetadataRequest
 
+from harness.kafka.admin.groups import groups_by_coordinator
 from harness.kafka.admin.wire import Call, Wire, call
 
 _LIST_S: Final = 10.0
@@ -27,8 +27,7 @@ def topic_names(wire: Wire) -> frozenset[str]:
 
 def group_names(wire: Wire) -> frozenset[str]:
     """The names of all groups, of whatever protocol, that their coordinators list and this client may see."""
-    answers = wire.ask_all(call(ListGroupsRequest, states_filter=[], types_filter=[]), _LIST_S)
-    return frozenset(group.group_id for answer in answers.values() for group in answer.groups)
+    return frozenset[str]().union(*groups_by_coordinator(wire, _LIST_S).values())
 
 
 def _metadata(topics: Iterable[str] | None) -> Call:

@@ -207,7 +207,8 @@ def _topic_contract(topic: Topic, broker: Config, scenario: Scenario) -> TopicCo
         ),
         compaction_lag_ms=int(setting(MIN_COMPACTION_LAG, f"log.cleaner.{MIN_COMPACTION_LAG}", "0")),
         timestamp_type=timestamp_type(setting(TIMESTAMP_TYPE, f"log.{TIMESTAMP_TYPE}", "CreateTime")),
-        delete_records=scenario.allowed_anomalies.delete_records and _named(scenario, DELETE_RECORDS, topic.name, True),
+        delete_records=scenario.allowed_anomalies.delete_records
+        and _named(scenario, DELETE_RECORDS, topic.name, without=True),
         flush_messages=unless_never(setting("flush.messages", "log.flush.interval.messages", str(LONG_MAX))),
         flush_ms=flush_within_ms(setting("flush.ms", "log.flush.interval.ms", ""), broker),
         tiered=is_tiered(topic),
@@ -233,7 +234,7 @@ def _elected_by_hand(scenario: Scenario, topic: str) -> bool:
     return scenario.allowed_anomalies.unclean_election and _named(scenario, ELECT_UNCLEAN, topic)
 
 
-def _named(scenario: Scenario, do: str, topic: str, without: bool = False) -> bool:
+def _named(scenario: Scenario, do: str, topic: str, *, without: bool = False) -> bool:
     """Whether a step of this kind names the topic, or every topic. without: the answer for a scenario without such a
     step, in which a client may do the same."""
     on = [step.args.get("on") for step in scenario.steps if step.do == do]

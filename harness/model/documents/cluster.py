@@ -114,11 +114,11 @@ class OwnedTwice(OfPlace, frozen=True, kw_only=True):
 
 
 class MemberRefused(Record, frozen=True, kw_only=True):
-    """A member whose client gave up for good, because its coordinator refused it. The reader began again after that."""
+    """A member whose client gave up for good, because its coordinator refused it. The reader started another one."""
 
     group: Annotated[str, meaning("the group")]
     member: Annotated[str, meaning("the reader")]
-    error: Annotated[str, meaning("what the client said")]
+    error: Annotated[str, meaning("the error that the client reported")]
     static: Annotated[bool, meaning("whether it has a group.instance.id, by which a coordinator replaces members")]
     since_ns: Annotated[int, meaning("before its client was started")]
     at_ns: Annotated[int, meaning("when its client gave up")]

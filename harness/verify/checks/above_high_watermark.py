@@ -28,11 +28,10 @@ from harness.verify.engine.steps import step_at
 from harness.verify.engine.tables import BUNDLE, PLACE
 from harness.verify.engine.timelines import (
     CLEAN,
-    CLOCKS_NS,
     LATE_NS,
     States,
+    any_interrupted,
     held,
-    interrupted,
     timed_partitions,
     timelines,
 )
@@ -122,8 +121,7 @@ def _led_all_the_time(
     case: Case, history: History, states: States, broker: int, epoch: int, from_ns: int, to_ns: int
 ) -> bool:
     """Whether one process of the broker led the partition in this epoch, from one disk."""
-    times = from_ns - CLOCKS_NS, to_ns + CLOCKS_NS
-    away = any(span.touches(*times) for span in interrupted(case, history, broker))
+    away = any_interrupted(case, history, (broker,), from_ns, to_ns)
     epochs = {states.rows[number].leader_epoch for number in states.during(from_ns, to_ns)}
     return not away and epochs == {epoch} and states.on_one_disk(broker, from_ns, to_ns)
 

@@ -10,7 +10,7 @@ stayed the same, and no step had begun to keep the leader or the controllers fro
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -61,7 +61,7 @@ def acked_below_min_isr(given: Prepared) -> DataFrame:
     rows = [
         (n, state.topic, state.topic_id, state.partition, *span, len(state.isr))
         for n, case in enumerate(given.cases)
-        for state, span in _spans(case)
+        for state, span in case.once(_spans)
     ]
     spans = kept(frame(given.spark, _SPANS, rows))
     sent = narrowed(given.ledger, spans, "topic_id", "partition")
@@ -77,10 +77,11 @@ def _leaders(known: Known) -> Addition:
 
 def raised_marks(case: Case) -> Iterator[Finding]:
     """One finding for each partition and span: how far its leader's high watermark rose in it."""
-    if case.history is None:
+    spans = case.once(_spans)
+    if case.history is None or not spans:
         return
     marks = {place: leader_marks(states, of) for place, states, of in timed_partitions(case, case.history)}
-    for state, span in _spans(case):
+    for state, span in spans:
         place = (state.topic, state.topic_id, state.partition)
         within = [
             mark
@@ -109,8 +110,12 @@ def _raised(case: Case, state: PartitionChange, first: Mark, last: Mark) -> Find
     )
 
 
-def _spans(case: Case) -> Iterator[tuple[PartitionChange, Span]]:
+def _spans(case: Case) -> Sequence[tuple[PartitionChange, Span]]:
     """When the ISR of a partition was too small, and its leader knew it; nothing for releases that may acknowledge."""
+    return tuple(_too_small(case))
+
+
+def _too_small(case: Case) -> Iterator[tuple[PartitionChange, Span]]:
     history = case.history
     if history is None or not history.whole or case.run.timestamps != "send" or not _rejects(case):
         return

@@ -79,7 +79,7 @@ def _excluded(case: Case) -> Iterator[Finding]:
 
 
 def _gave_up(case: Case) -> Iterator[Doubt]:
-    """One doubt for each member without a group.instance.id of which the client gave up: no rule says who is wrong."""
+    """One doubt for each member without a group.instance.id of which the client gave up: no rule names the cause."""
     for row in case.cluster.members_refused or ():
         if not row.static:
             text = f"the client of member {row.member} of group {row.group} gave up for good: {row.error}"

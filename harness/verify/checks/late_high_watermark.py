@@ -29,8 +29,8 @@ from harness.verify.engine.timelines import (
     LATE_NS,
     Mark,
     States,
+    any_interrupted,
     held,
-    interrupted,
     leader_marks,
     timed_partitions,
 )
@@ -106,9 +106,8 @@ def _late(
 
 
 def _disturbed(case: Case, history: History, brokers: Sequence[int], from_ns: int, to_ns: int) -> bool:
-    away = [span for broker in brokers for span in interrupted(case, history, broker)]
-    faults = (step for step in open_during(case.steps, from_ns - CLOCKS_NS, to_ns + CLOCKS_NS) if step.is_fault)
-    return any(span.touches(from_ns - CLOCKS_NS, to_ns + CLOCKS_NS) for span in away) or any(True for _ in faults)
+    faults = any(step.is_fault for step in open_during(case.steps, from_ns - CLOCKS_NS, to_ns + CLOCKS_NS))
+    return faults or any_interrupted(case, history, brokers, from_ns, to_ns)
 
 
 def _finding(case: Case, late: _Late) -> Finding:

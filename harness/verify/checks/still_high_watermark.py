@@ -24,7 +24,7 @@ from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
 from harness.verify.engine.min_isr import min_isr
 from harness.verify.engine.steps import open_during, step_at
-from harness.verify.engine.timelines import CLOCKS_NS, LATE_NS, States, held, interrupted, timed_partitions
+from harness.verify.engine.timelines import CLOCKS_NS, LATE_NS, States, any_interrupted, held, timed_partitions
 from harness.verify.promise import Check
 from harness.verify.sentences import promise
 
@@ -98,8 +98,7 @@ def _enough(case: Case, history: History, state: PartitionChange, from_ns: int, 
 
 
 def _disturbed(case: Case, history: History, state: PartitionChange, from_ns: int, to_ns: int) -> bool:
-    away = [span for member in state.isr for span in interrupted(case, history, member)]
-    if any(span.touches(from_ns - CLOCKS_NS, to_ns + CLOCKS_NS) for span in away):
+    if any_interrupted(case, history, state.isr, from_ns, to_ns):
         return True
     faults = (step for step in open_during(case.steps, from_ns - CLOCKS_NS, to_ns + CLOCKS_NS) if step.is_fault)
     facts = [fact for step in faults for fact in step.facts]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, NamedTuple
@@ -99,6 +99,12 @@ def interrupted(case: Case, history: History, broker: int) -> list[Span]:
         if row.broker == broker and row.event is BrokerEvent.REGISTERED
     ]
     return [*stopped, *registered]
+
+
+def any_interrupted(case: Case, history: History, brokers: Iterable[int], from_ns: int, to_ns: int) -> bool:
+    """Whether one of these brokers may not have run as one process all these times, as the harness's clock has them."""
+    times = from_ns - CLOCKS_NS, to_ns + CLOCKS_NS
+    return any(span.touches(*times) for broker in brokers for span in interrupted(case, history, broker))
 
 
 @dataclass(frozen=True, slots=True)

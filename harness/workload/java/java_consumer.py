@@ -14,12 +14,11 @@ _CALL_S: Final = 30.0
 _CLOSE_S: Final = 5.0
 _CREATED: Final = 1  # CreateTime; no caller uses the timestamp's type
 # librdkafka's names of the same errors.
-FATAL: Final = "_FATAL"  # librdkafka's name for an error after which a client does nothing any more
 _NAMES: Final[dict[str, str]] = {
     "OffsetOutOfRangeException": "OFFSET_OUT_OF_RANGE",
     "LogTruncationException": "_LOG_TRUNCATION",
     "NoOffsetForPartitionException": "_AUTO_OFFSET_RESET",
-    "FencedInstanceIdException": FATAL,
+    "FencedInstanceIdException": "_FATAL",
 }
 
 Rebalanced = Callable[["JavaConsumer", list[TopicPartition]], None]
