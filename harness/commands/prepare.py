@@ -25,6 +25,7 @@ from harness.model.backend import PROCESSES
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Scenario
 from harness.run.progress import Progress
+from harness.workload.readiness import check_configs
 
 
 class _Sources(TypedDict):
@@ -75,7 +76,12 @@ def needs_of(scenario: Scenario) -> set[str]:
 
 
 def prepare(release: Release, scenarios: Sequence[Scenario], options: GateOptions, progress: Progress) -> Prepared:
-    """Fetches and compiles all that these scenarios need. What cannot be had is named in `lacking`."""
+    """Fetches and compiles all that these scenarios need. What cannot be had is named in `lacking`.
+
+    BadInput where a client refuses its settings.
+    """
+    for scenario in scenarios:
+        check_configs(scenario)
     began_s = time.monotonic()
     needs = set().union(*map(needs_of, scenarios))
     if not needs:

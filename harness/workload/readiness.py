@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import confluent_kafka
+
 from harness.model.contract.kafka_defaults import SEGMENT_BYTES_DEFAULT
 from harness.model.errors import BadInput
-from harness.model.scenario.scenario import STREAMS, Producer, Reader, Scenario
+from harness.model.scenario.scenario import JAVA, STREAMS, Producer, Reader, Scenario
+from harness.workload.consumers.consumer_group import member_settings
 from harness.workload.java.java_process import JavaClients
 from harness.workload.java.kafka_streams import CLOSE_S
-from harness.workload.settings import producer_settings
+from harness.workload.settings import producer_settings, reader_settings
 
 
 def bootstrap_of(spec: Producer | Reader, brokers: str) -> str:
@@ -26,6 +29,28 @@ def segment_bytes_of(scenario: Scenario) -> dict[str, int]:
     """The size in bytes at which each topic rolls a segment."""
     broker = scenario.shape.config.get("log.segment.bytes", str(SEGMENT_BYTES_DEFAULT))
     return {topic.name: int(topic.config.get("segment.bytes", broker)) for topic in scenario.topics}
+
+
+def check_configs(scenario: Scenario) -> None:
+    """Raises BadInput where librdkafka refuses the `config` of a producer or a reader. Nothing is connected for it."""
+    for producer in scenario.producers:
+        if producer.config and producer.client not in (JAVA, STREAMS):
+            _try(confluent_kafka.Producer, f"producer {producer.name}", producer_settings(producer, "", producer.name))
+    for reader in scenario.readers:
+        if reader.config and not (reader.shares or reader.client == JAVA):
+            settings = reader_settings(reader, "", reader.name, {})
+            settings |= member_settings(reader, reader.protocol) if reader.group else {}
+            _try(confluent_kafka.Consumer, f"reader {reader.name}", settings)
+
+
+def _try(
+    client: type[confluent_kafka.Producer | confluent_kafka.Consumer], whose: str, settings: dict[str, object]
+) -> None:
+    try:
+        client(settings)
+    except confluent_kafka.KafkaException as refused:
+        why = refused.args[0].str().strip()
+        raise BadInput(f"{whose}: librdkafka refuses its settings: {why}; correct `config`") from None
 
 
 def check(scenario: Scenario, java: JavaClients | None) -> None:

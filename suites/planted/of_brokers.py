@@ -488,6 +488,14 @@ def _excluded(copy: Copy, *facts: Row) -> None:
         steps[-1]["facts"] += [fact | {"from_ns": at_ns + 1, "to_ns": at_ns + 2} for fact in facts]
 
 
+def _held(copy: Copy, api: str) -> None:
+    """A request that names no group was delivered late."""
+    with copy.document("steps") as steps:
+        at_ns = steps[0]["started_ns"]
+        frame = {"kind": "held_frame", "link": "client > b2", "api": api, "version": 8, "client": "grouped-1"}
+        steps[0]["events"].append(frame | {"at_ns": at_ns, "held_ns": at_ns, "released_ns": at_ns})
+
+
 @plant
 def group_unsettled_without_a_static_member(copy: Copy) -> Expected:
     _excluded(copy)
@@ -497,6 +505,28 @@ def group_unsettled_without_a_static_member(copy: Copy) -> Expected:
 @plant
 def near_group_unsettled_without_a_member_that_steps_replaced(copy: Copy) -> Expected:
     _excluded(copy, {"kind": "client_restarted", "client": "grouped"})
+    return passes()
+
+
+@plant
+def near_group_unsettled_while_a_broker_was_frozen(copy: Copy) -> Expected:
+    """It may have received the requests of two clients in the wrong order."""
+    _excluded(copy, {"kind": "frozen", "nodes": [1]})
+    return passes()
+
+
+@plant
+def group_unsettled_while_commits_are_held(copy: Copy) -> Expected:
+    """A commit makes nobody a member."""
+    _excluded(copy)
+    _held(copy, "OffsetCommit")
+    return fails([(Kind.GROUP_UNSETTLED.value, None, None, None)], by_documents=True)
+
+
+@plant
+def near_group_unsettled_while_joins_are_held(copy: Copy) -> Expected:
+    _excluded(copy)
+    _held(copy, "JoinGroup")
     return passes()
 
 

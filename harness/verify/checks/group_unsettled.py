@@ -15,15 +15,22 @@ from harness.model.documents.cluster import MemberRefused, OwnedTwice
 from harness.model.documents.run import GroupLook
 from harness.model.documents.steps import HeldFrame
 from harness.model.doubt_names import DoubtName
+from harness.model.facts import FactKind
 from harness.model.finding import GROUP, Finding, Kind
 from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
 from harness.verify.engine.steps import step_at
-from harness.verify.excuses.unclean_elections import internal_elections
+from harness.verify.engine.timelines import spans_of
+from harness.verify.excuses.unclean_elections import may_have_forgotten
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
+
+_JOINS: Final = ("JoinGroup", "ConsumerGroupHeartbeat")
+_DELIVERED_LATE: Final = (FactKind.FROZEN, FactKind.LINKS_CUT, FactKind.LINKS_SLOW, FactKind.ANSWERS_LOST)
+# A request that was sent again over another connection arrives no later than this after the links are whole.
+_LATE_NS: Final = 60 * 10**9
 
 
 def _groups(known: Known) -> Addition:
@@ -58,10 +65,9 @@ def _owned_twice(case: Case) -> Iterator[Finding]:
 def _excluded(case: Case) -> Iterator[Finding]:
     """One finding for each static member that was excluded although no step started another client in its place. A
     coordinator may have lost which client it accepted last, or receive a request of an earlier one late."""
-    forgotten = any(True for _ in internal_elections(case, OFFSETS))
-    late = {event.group for event, _ in case.events(HeldFrame)} - {None}
+    forgotten = may_have_forgotten(case, OFFSETS)
     for row in case.cluster.members_refused or ():
-        if row.static and not (forgotten or row.group in late or _replaced(case, row)):
+        if row.static and not (forgotten or _joined_late(case, row) or _replaced(case, row)):
             yield Finding(
                 kind=Kind.GROUP_UNSETTLED,
                 reader=f"{GROUP} {row.group}",
@@ -84,6 +90,15 @@ def _gave_up(case: Case) -> Iterator[Doubt]:
         if not row.static:
             text = f"the client of member {row.member} of group {row.group} gave up for good: {row.error}"
             yield Doubt(DoubtName.UNATTRIBUTED, text)
+
+
+def _joined_late(case: Case, row: MemberRefused) -> bool:
+    """Whether a coordinator may have received an earlier request to join after that of the present client."""
+    held = (event for event, _ in case.events(HeldFrame) if event.api in _JOINS)
+    if any(event.group in (None, row.group) for event in held):
+        return True
+    late = spans_of(case, None, lambda fact: fact.kind in _DELIVERED_LATE)
+    return any(span.touches(row.since_ns - _LATE_NS, row.at_ns) for span in late)
 
 
 def _replaced(case: Case, row: MemberRefused) -> bool:
@@ -170,7 +185,10 @@ CHECK: Final = Check(
         "group_unsettled_assigned_twice",
         "group_unsettled_owned_twice",
         "group_unsettled_without_a_static_member",
+        "group_unsettled_while_commits_are_held",
         "near_group_unsettled_without_a_member_that_steps_replaced",
+        "near_group_unsettled_while_a_broker_was_frozen",
+        "near_group_unsettled_while_joins_are_held",
         "near_group_unsettled_assigned_twice_by_a_member",
     ),
 )

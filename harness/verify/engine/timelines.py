@@ -70,13 +70,13 @@ def _timelines(case: Case) -> Timelines:
     return found
 
 
-def spans_of(case: Case, broker: int, wanted: Callable[[Fact], bool]) -> list[Span]:
-    """When facts that may be about a broker had an effect: until their step is healed."""
+def spans_of(case: Case, broker: int | None, wanted: Callable[[Fact], bool]) -> list[Span]:
+    """When facts that may be about a broker, or about any (None), had an effect: until their step is healed."""
     return [
         Span(fact.from_ns, max(step.healed_ns or step.ended_ns or UNBOUNDED, fact.to_ns or 0))
         for step in case.steps
         for fact in step.facts
-        if wanted(fact) and fact.concerns(broker)
+        if wanted(fact) and (broker is None or fact.concerns(broker))
     ]
 
 

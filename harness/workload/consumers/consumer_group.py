@@ -15,7 +15,8 @@ from harness.model.documents.cluster import GroupAnswer, MemberRefused
 from harness.model.outcome import Outcome
 from harness.model.place import Place
 from harness.model.scenario.scenario import JAVA, GroupProtocol, Reader
-from harness.workload.consumers.live_readers import EOF, JUMPS, LiveReader, ReadContext, is_fatal
+from harness.workload.client_errors import is_fatal
+from harness.workload.consumers.live_readers import EOF, JUMPS, LiveReader, ReadContext
 from harness.workload.consumers.offset_resets import Resets
 from harness.workload.java import java_settings
 from harness.workload.producers.outcomes import outcome_of_offset_commit
@@ -49,22 +50,14 @@ class GroupReader(LiveReader):
         self.answers: list[GroupAnswer] = []  # committed offsets that the coordinator returned, see _ask
         self.resets = Resets(spec)
         self.refused: list[MemberRefused] = []
-        self._since_ns = now_ns()  # before its present client was started
+        self._since_ns = now_ns()  # before its present client joined the group
         self._gave_up = False
         # librdkafka requests stable offsets only with read_committed. Without that, a coordinator may return an older
         # offset after a failover although no commit is lost: it has not finished loading its log.
         self._asks_stable = self._settings()["isolation.level"] == "read_committed"
 
     def _settings(self) -> dict[str, object]:
-        settings = super()._settings() | SESSION | {"group.protocol": self.protocol}
-        if self.protocol == "classic":
-            own = java_settings.CLASSIC if self.spec.client == JAVA else CLASSIC | {_STRATEGY: self.spec.assignor}
-            settings |= own
-        if self.spec.reset:
-            settings |= {"auto.offset.reset": self.spec.reset, "enable.partition.eof": True}
-        if self.spec.static:
-            settings["group.instance.id"] = self.spec.name
-        return settings | self.spec.config
+        return super()._settings() | member_settings(self.spec, self.protocol)
 
     @property
     def client_id(self) -> str:
@@ -87,6 +80,7 @@ class GroupReader(LiveReader):
         return dict(self._committed)
 
     def _begin(self, consumer: Consumer) -> None:
+        self._since_ns = now_ns()
         consumer.subscribe(
             list(self.spec.topics), on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost
         )
@@ -202,7 +196,6 @@ class GroupReader(LiveReader):
         return self._in_place_of(consumer)
 
     def _in_place_of(self, consumer: Consumer) -> Consumer:
-        self._since_ns = now_ns()
         another = super()._in_place_of(consumer)
         self._mine = set()
         return another
@@ -294,6 +287,18 @@ class GroupReader(LiveReader):
                 "returned_ns": returned_ns,
             }
         )
+
+
+def member_settings(spec: Reader, protocol: GroupProtocol) -> dict[str, object]:
+    """Settings of a member beside those of every reader; its own `config` wins."""
+    settings = SESSION | {"group.protocol": protocol}
+    if protocol == "classic":
+        settings |= java_settings.CLASSIC if spec.client == JAVA else CLASSIC | {_STRATEGY: spec.assignor}
+    if spec.reset:
+        settings |= {"auto.offset.reset": spec.reset, "enable.partition.eof": True}
+    if spec.static:
+        settings["group.instance.id"] = spec.name
+    return settings | spec.config
 
 
 def commit_now(consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str]:

@@ -18,6 +18,7 @@ from harness.model.place import Place
 from harness.model.scenario.scenario import Reader
 from harness.model.secured import reader_name
 from harness.workload.access import Access
+from harness.workload.client_errors import is_fatal
 from harness.workload.consumers.ownership import Ownership
 from harness.workload.java.java_consumer import JavaConsumer
 from harness.workload.java.java_process import JavaClients
@@ -29,7 +30,6 @@ from harness.workload.settings import reader_settings
 Begin = Callable[[Consumer, Place, int], None]  # reads a partition from an offset
 POLL_S: Final = 0.2
 EOF: Final = "_PARTITION_EOF"
-_FATAL: Final = "_FATAL"  # the client does nothing any more
 # The position is not in the log: retention deleted it, or the log was truncated below it (KIP-320).
 JUMPS: Final = frozenset({"_AUTO_OFFSET_RESET", "_LOG_TRUNCATION", "OFFSET_OUT_OF_RANGE"})
 # The leader's error when it cannot read its log; for a segment that is missing in the remote tier it is no more exact.
@@ -222,11 +222,6 @@ class Jumps:
         observer.new_session([place])
         begin(consumer, place, confluent_kafka.OFFSET_BEGINNING)
         return True
-
-
-def is_fatal(error: confluent_kafka.KafkaError) -> bool:
-    """Whether a client gave up for good. Of an error in place of a record librdkafka says so by its name."""
-    return error.fatal() or error.name() == _FATAL
 
 
 def split(messages: list[Message]) -> tuple[list[Message], list[Message]]:

@@ -21,6 +21,7 @@ from harness.model.clock import now_ns
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.place import Place
 from harness.model.scenario.scenario import Moment
+from harness.workload.client_errors import is_fatal
 from harness.workload.consumers.consumer_group import CLASSIC, SESSION, commit_now
 from harness.workload.consumers.crashing_consumer import spans
 from harness.workload.consumers.live_readers import EOF, JUMPS, split
@@ -127,7 +128,7 @@ class ProcessorLoop(TransactionLoop):
         if error.name() == EOF and not self._held:
             place = str(event.topic()), int(event.partition() or 0)
             self._ends = self._ends | {place: int(event.offset() or 0)}
-        elif error.fatal() or error.name() in JUMPS:
+        elif is_fatal(error) or error.name() in JUMPS:
             # Input that has left the log before it was processed: the thread ends, which is a doubt.
             raise KafkaException(error)
 

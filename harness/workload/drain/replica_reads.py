@@ -21,6 +21,7 @@ from harness.model.documents.reads import OffsetGap, Read, ReadKind
 from harness.model.documents.record import Isolation
 from harness.model.place import Place
 from harness.model.wait_budget import WaitBudget
+from harness.workload.client_errors import is_fatal
 from harness.workload.consumers.live_readers import (
     EOF,
     JUMPS,
@@ -314,7 +315,7 @@ class CopyReader:
         """The read that the event is about, if it reports that the position is no longer in the log."""
         error, topic = event.error(), event.topic()
         assert error is not None
-        if error.fatal():
+        if is_fatal(error):
             raise KafkaException(error)
         return self.reads[topic, int(event.partition() or 0)] if topic is not None and error.name() in JUMPS else None
 

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 
 from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
-from harness.workload.producers.recording_producer import client_error
+from harness.workload.client_errors import client_error
 from harness.workload.timed_calls import CallHung
 
 Call = Literal["init", "offsets", "commit", "abort"]  # the words of `schemas.CALLS`

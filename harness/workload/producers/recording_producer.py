@@ -18,6 +18,7 @@ from harness.model.place import Place
 from harness.model.scenario.scenario import Producer
 from harness.model.secured import producer_name
 from harness.workload.access import Access
+from harness.workload.client_errors import FATAL, client_error, is_fatal
 from harness.workload.java.java_process import JavaClients
 from harness.workload.java.java_producer import JavaProducer
 from harness.workload.meters import NONE, Meters
@@ -38,7 +39,6 @@ METADATA_S: Final = 1.0
 PURGE_S: Final = 2.0
 PARTITION_UA: Final = -1
 QUEUE_FULL: Final = "_QUEUE_FULL"
-_FATAL: Final = "_FATAL"  # the name of a fatal error whose own one is not known
 
 Report = Callable[[KafkaError | None, Message], None]
 
@@ -243,7 +243,7 @@ class RecordingProducer:
             self.record()  # a report may contain a fatal error, too
             if isinstance(failure, SystemError) and failure.__cause__ is None:
                 # The call has set a fatal error, and a callback that it ran afterwards has cleared it.
-                self.fatal = self.fatal or _FATAL
+                self.fatal = self.fatal or FATAL
             if self.fatal is None:
                 raise
             return None
@@ -409,7 +409,7 @@ class RecordingProducer:
         self._note_fatal(error)
 
     def _note_fatal(self, error: KafkaError) -> None:
-        if error.fatal() or error.name() == _FATAL:
+        if is_fatal(error):
             self.fatal = self.fatal or error.name()
 
     def _statistics_of(self, incarnation: int) -> Callable[[str], None]:
@@ -436,16 +436,6 @@ class RecordingProducer:
             client=CLIENT_NAME if self.context.java is None else self.context.java.name,
             tries_recorded=self.context.java is None and self.context.failed_sends is not None,
         )
-
-
-def client_error(failure: KafkaException | SystemError) -> KafkaError | None:
-    """The client's error that a call raised.
-
-    confluent-kafka may call the delivery callback while a fatal error is already set; Python then raises a SystemError
-    with the fatal error as its cause.
-    """
-    cause = failure.__cause__ if isinstance(failure, SystemError) else failure
-    return cause.args[0] if isinstance(cause, KafkaException) else None
 
 
 def records_of(values: list[bytes], keys: list[bytes] | None, *, headed: bool, forms: Int8s | None) -> list[Record]:

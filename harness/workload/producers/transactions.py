@@ -27,12 +27,13 @@ from harness.evidence.writer import TableWriter
 from harness.model.clock import now_ns
 from harness.model.outcome import TxnOutcome
 from harness.model.place import Place
+from harness.workload.client_errors import client_error
 from harness.workload.meters import NONE
 from harness.workload.pacing import Pace
 from harness.workload.producers.failed_calls import Call, FailedCalls
 from harness.workload.producers.loops import ROUND_S, BurstResult, ProducerLoop
 from harness.workload.producers.outcomes import outcome_of_offset_commit
-from harness.workload.producers.recording_producer import CHUNK, RecordingProducer, Tally, client_error
+from harness.workload.producers.recording_producer import CHUNK, RecordingProducer, Tally
 from harness.workload.settings import consumer_settings
 from harness.workload.timed_calls import CallHung, TimedCalls
 
