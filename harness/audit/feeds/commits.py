@@ -8,16 +8,15 @@ from typing import Final, NamedTuple
 
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.consumer import OffsetFetchRequest
-from kafka.protocol.metadata import FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.metadata import FindCoordinatorRequest
 
 from harness.kafka.admin.brokers import Brokers
-from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, call, error_name
+from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, error_name, metadata_call
 from harness.model.contract.internal_topics import OFFSETS
 
 _GROUP: Final = 0  # CoordinatorType
 _NEWEST: Final = 9  # version 10 knows topic ids only
 _OF_ONE_GROUP: Final = 7  # the last version for one group
-_NEWEST_METADATA: Final = 12
 _NO_OFFSET: Final = -1
 
 
@@ -62,9 +61,7 @@ def committed_offsets(
 
 
 def _exists(brokers: Brokers, timeout_s: float) -> bool:
-    named = [MetadataRequest.MetadataRequestTopic(name=OFFSETS)]
-    asked = call(MetadataRequest, _NEWEST_METADATA, topics=named, allow_auto_topic_creation=False)
-    return any(topic.partitions for topic in brokers.ask_any(asked, timeout_s).topics)
+    return any(topic.partitions for topic in brokers.ask_any(metadata_call([OFFSETS]), timeout_s).topics)
 
 
 def _coordinator(brokers: Brokers, group: str, timeout_s: float) -> int:

@@ -11,12 +11,11 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.metadata import MetadataRequest
 
 from harness.kafka.admin.brokers import Brokers
 from harness.kafka.admin.partition_pages import eligible, partition_page, partition_pages
 from harness.kafka.admin.quorum_state import Quorum, quorum_of, quorum_question, quorum_refusal
-from harness.kafka.admin.wire import ANSWER_S, Call, Unanswered, call, error_name
+from harness.kafka.admin.wire import ANSWER_S, Unanswered, error_name, metadata_call
 from harness.kafka.storage.uuids import kafka_uuid
 
 PAGE: Final = 1000  # partitions; brokers allow 2000 by default (max.request.partition.size.limit)
@@ -52,7 +51,7 @@ def partition_states(
     """
     link = brokers.link(broker)
     if not link.supports(partition_page(), timeout_s):
-        yield from _rows(link.ask(_metadata(topics), max(timeout_s, _METADATA_S)))
+        yield from _rows(link.ask(metadata_call(topics or None), max(timeout_s, _METADATA_S)))
         return
     for answer in partition_pages(lambda page: link.ask(page, timeout_s), topics, PAGE):
         yield from _rows(answer)
@@ -64,11 +63,6 @@ def quorum_seen(brokers: Brokers, timeout_s: float = ANSWER_S) -> Quorum:
     if (refusal := quorum_refusal(answer)) is not None:
         raise Unanswered(f"the controllers' quorum: {refusal}")
     return quorum_of(answer)
-
-
-def _metadata(topics: Sequence[str]) -> Call:
-    named = [MetadataRequest.MetadataRequestTopic(name=name) for name in topics] or None
-    return call(MetadataRequest, 12, topics=named, allow_auto_topic_creation=False)
 
 
 def _rows(answer: ApiMessage) -> Iterator[PartitionSeen]:

@@ -9,7 +9,6 @@ from typing import Final
 
 from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.metadata import MetadataRequest
 
 from harness.kafka.admin.operations import BROKER, TOPIC
 from harness.kafka.admin.partition_pages import eligible, gives_pages, partition_pages
@@ -20,6 +19,7 @@ from harness.kafka.admin.wire import (
     call,
     error_name,
     finalized_levels,
+    metadata_call,
     metadata_offset,
     versions_call,
 )
@@ -42,7 +42,7 @@ def broker_views(wire: Wire, topics: Sequence[str], timeout_s: float) -> list[Br
     if not topics:
         return []
     asked_ns = now_ns()
-    questions = {broker: (versions_call(), _metadata(topics), _settings(topics, broker)) for broker in wire.brokers}
+    questions = {broker: (versions_call(), metadata_call(topics), _settings(topics, broker)) for broker in wire.brokers}
     views = []
     for broker, (versions, metadata, settings) in sorted(wire.gather(questions, timeout_s).items()):
         partitions = tuple(_partitions(metadata))
@@ -79,14 +79,6 @@ def _dynamic(settings: ApiMessage, broker: int) -> dict[str, Settings] | None:
     own = _of(settings, BROKER, _OF_A_BROKER).get(str(broker))
     of_all = _of(settings, BROKER, _OF_ALL_BROKERS).get(_ALL_BROKERS)
     return None if own is None or of_all is None else {_ALL_BROKERS: of_all, str(broker): own}
-
-
-def _metadata(names: Sequence[str]) -> Call:
-    topic = MetadataRequest.MetadataRequestTopic
-    return Call(
-        MetadataRequest,
-        lambda _: MetadataRequest(topics=[topic(name=n) for n in names], allow_auto_topic_creation=False),
-    )
 
 
 def _settings(topics: Sequence[str], broker: int) -> Call:

@@ -17,10 +17,9 @@ from kafka.protocol.admin import (
 from kafka.protocol.admin.acl import ACLOperation, ACLPermissionType, ACLResourcePatternType, ACLResourceType
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.data_container import DataContainer
-from kafka.protocol.metadata import MetadataRequest
 
 from harness.kafka.admin.operations import BROKER, TOPIC
-from harness.kafka.admin.wire import Call, Wire, call, error_name
+from harness.kafka.admin.wire import Call, Wire, call, error_name, metadata_call
 from harness.model.clock import now_ns
 from harness.model.entities import ALLOWED, MARK, MetadataEntity, Sort, entities_of, standing_topics
 from harness.model.place import Place
@@ -65,7 +64,7 @@ def seen_by_nodes(wire: Wire, admin: Admin, moving: Mapping[Place, Iterable[int]
     wanted = entities_of(admin)
     names = {topic.name for topic in standing_topics(admin)} | {t.name for t in wanted.get("topics", ())}
     found: list[Seen] = []
-    for broker, answer in _ask(wire, wire.brokers, _metadata()).items():
+    for broker, answer in _ask(wire, wire.brokers, metadata_call(None)).items():
         listed = [topic for topic in answer.reported.topics if topic.name.startswith(f"{admin.name}-")]
         names |= {topic.name for topic in listed}
         if moving is not None:
@@ -110,10 +109,6 @@ def _ask(wire: Wire, nodes: Iterable[int], question: Call) -> dict[int, _Answer]
     answers = wire.gather(dict.fromkeys(nodes, (question,)), ANSWER_S)
     at_ns = now_ns()
     return {node: _Answer(reported[0], asked_ns, at_ns) for node, reported in answers.items()}
-
-
-def _metadata() -> Call:
-    return Call(MetadataRequest, lambda _: MetadataRequest(topics=None, allow_auto_topic_creation=False))
 
 
 def _configs(topics: Sequence[str]) -> Call:

@@ -14,11 +14,18 @@ from kafka.protocol.admin import (
 )
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.data_container import DataContainer
-from kafka.protocol.metadata import MetadataRequest
 
 from harness.kafka.admin.partition_pages import gives_pages, partition_page
 from harness.kafka.admin.quorum import to_controller
-from harness.kafka.admin.wire import ANSWER_S, Call, Wire, call, error_name, metadata_offset, versions_call
+from harness.kafka.admin.wire import (
+    ANSWER_S,
+    Wire,
+    call,
+    error_name,
+    metadata_call,
+    metadata_offset,
+    versions_call,
+)
 from harness.kafka.storage.uuids import kafka_uuid
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.place import Place
@@ -88,7 +95,7 @@ def seen_by_broker(
     names = sorted(set(topics))
     if not names:
         return {}
-    questions = dict.fromkeys(wire.brokers, (versions_call(), _metadata(names)))
+    questions = dict.fromkeys(wire.brokers, (versions_call(), metadata_call(names)))
     answers = wire.gather(questions, timeout_s, often=often)
     elr = _eligible(wire, answers, names, timeout_s)
     return {
@@ -236,14 +243,6 @@ def _delete(wire: Wire, names: Sequence[str], deadline_s: float) -> None:
     state = DeleteTopicsRequest.DeleteTopicState
     request = call(DeleteTopicsRequest, topics=[state(name=n) for n in names], timeout_ms=5000)
     to_controller(wire, request, refusal, deadline_s=deadline_s, what=f"the deletion of {list(names)}")
-
-
-def _metadata(names: Sequence[str]) -> Call:
-    topic = MetadataRequest.MetadataRequestTopic
-    return Call(
-        MetadataRequest,
-        lambda _: MetadataRequest(topics=[topic(name=n) for n in names], allow_auto_topic_creation=False),
-    )
 
 
 def _states(answer: ApiMessage, elr: Mapping[tuple[str, int, int], tuple[int, ...]]) -> dict[Place, PartitionState]:

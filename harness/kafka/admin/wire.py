@@ -21,7 +21,7 @@ from typing import Final
 
 from kafka.errors import kafka_errors
 from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse
+from kafka.protocol.metadata import ApiVersionsRequest, ApiVersionsResponse, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
 from harness.kafka.admin.security import PLAINTEXT, Login, Security
@@ -36,6 +36,7 @@ _FRAME_BYTES_MAX: Final = 64 << 20
 _TLS_ALERT: Final = 0x1503  # how a TLS server's answer to a plaintext client begins
 _CORRELATION: Final = struct.Struct(">i")
 _CORRELATION_AT: Final = 8  # behind the length, the api key and its version
+_METADATA: Final = 12  # the newest of which errors are those of topics and partitions
 _API_VERSIONS: Final = 3  # the first with features and the metadata offset; every KRaft release answers it
 
 # What ends an exchange on a socket: a deadline, a closed connection, or bytes that are no answer.
@@ -348,6 +349,19 @@ class Wire:
         if since is None:
             return timeout_s
         return 0.0 if time.monotonic() - since < SUSPECT_FOR_S else min(timeout_s, SUSPECT_S)
+
+
+def metadata_call(topics: Iterable[str] | None) -> Call:
+    """Asks for the partitions of these topics, or of all (None). The brokers are in every answer."""
+    topic = MetadataRequest.MetadataRequestTopic
+    named = None if topics is None else list(topics)
+    return Call(
+        MetadataRequest,
+        lambda _: MetadataRequest(
+            topics=None if named is None else [topic(name=name) for name in named], allow_auto_topic_creation=False
+        ),
+        _METADATA,
+    )
 
 
 def versions_call(newest: int = _API_VERSIONS) -> Call:

@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from kafka.protocol.consumer import OffsetSpec
-from kafka.protocol.metadata import MetadataRequest
 
 from harness.kafka.admin.brokers import Brokers
 from harness.kafka.admin.fetch import FETCH_S, fetch_call, served
 from harness.kafka.admin.offsets import offsets_in, replica_listing
-from harness.kafka.admin.wire import ANSWER_S, Unanswered, call, error_name
+from harness.kafka.admin.wire import ANSWER_S, Unanswered, error_name, metadata_call
 from harness.kafka.storage.message_reader import BROKEN
 from harness.kafka.storage.record_batch import Batch, Walk
 from harness.kafka.storage.records import records_of
@@ -21,7 +20,6 @@ from harness.kafka.storage.uuids import kafka_uuid
 from harness.workload.probe.checks import Piece, found
 
 PIECE_BYTES: Final = 128 << 10
-_NEWEST_METADATA: Final = 12
 _ABSENT: Final = "UNKNOWN_TOPIC_OR_PARTITION"
 
 
@@ -93,9 +91,7 @@ def _records(batch: Batch, data: bytes) -> Iterator[tuple[int, bytes | None, byt
 
 def described(brokers: Brokers, topic: str) -> ProbedTopic | None:
     """The topic as a broker knows it; None if it does not exist. Unanswered when no broker answers."""
-    named = [MetadataRequest.MetadataRequestTopic(name=topic)]
-    asked = call(MetadataRequest, _NEWEST_METADATA, topics=named, allow_auto_topic_creation=False)
-    (seen,) = brokers.ask_any(asked).topics
+    (seen,) = brokers.ask_any(metadata_call([topic])).topics
     error = error_name(seen.error_code)
     if error == _ABSENT:
         return None
