@@ -121,3 +121,30 @@ def _held_commit(copy: Copy, *, newer_s: int = 1, errors: Sequence[str] = ()) ->
         }
         times = {"held_ns": at_ns[0], "newer_ns": at_ns[newer_s], "released_ns": at_ns[2], "answered_ns": at_ns[4]}
         first["events"].append(frame | times | {"at_ns": at_ns[4]})
+
+
+@plant
+def unfenced_commit_from_outside(copy: Copy) -> Expected:
+    _asked_from_outside(copy)
+    return fails([(Kind.UNFENCED.value, None, None, None)], by_documents=True)
+
+
+@plant
+def near_unfenced_commit_from_outside_a_group_without_members(copy: Copy) -> Expected:
+    """Its members may have left before the request or after it."""
+    _asked_from_outside(copy, members=())
+    return passes()
+
+
+@plant
+def near_unfenced_commit_from_outside_that_is_refused(copy: Copy) -> Expected:
+    _asked_from_outside(copy, error="UNKNOWN_MEMBER_ID")
+    return passes()
+
+
+def _asked_from_outside(copy: Copy, *, members: Sequence[str] = ("grouped-1",), error: str | None = None) -> None:
+    with copy.document("steps") as steps:
+        first = steps[0]
+        asked = {"kind": "asked_from_outside", "group": "readers", "api": "OffsetCommit", "error": error}
+        times = {"asked_ns": first["started_ns"], "at_ns": first["started_ns"] + 1}
+        first["events"].append(asked | times | {"members": list(members)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -13,7 +13,7 @@ from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
 from harness.model.clock import now_ns
 from harness.model.contract.contract import DELETE_GROUP, READER_AWAY
-from harness.model.documents.steps import GroupAway, GroupDeleted
+from harness.model.documents.steps import AskedFromOutside, GroupAway, GroupDeleted
 from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.facts import FactKind
 from harness.model.outcome import Outcome
@@ -184,6 +184,54 @@ class DeleteGroup(Action):
                 GroupDeleted(group=self.group, outcome=outcome.value, asked_ns=asked_ns, at_ns=now_ns())
             )
         return Done(resolved={"group": self.group})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskFromOutside(Action):
+    """An event `asked_from_outside` records each answer. The offset is the committed one, so that no harm is done.
+
+    deletes: asks for the deletion of the offset, too, which harms the group if it is accepted (KIP-496).
+    """
+
+    do: ClassVar[str] = "ask_from_outside"
+    facts: ClassVar[Declares] = NOTHING
+    summary: ClassVar[str] = "Commits an offset for a group with members without being one of them, which is refused."
+    by_hand: ClassVar[str] = "members of its group must have committed, and stay"
+    group: GroupRef
+    deletes: bool = False
+
+    def validate(self, plan: StepValidation) -> None:
+        _require_readers(plan, self.group)
+
+    def perform(self, context: StepContext) -> Done:
+        group, admin = context.group_id(self.group), context.admin
+        committed = wait_for(
+            lambda: admin.group_offsets(group),
+            until=bool,
+            deadline_s=BACK_DEADLINE_S,
+            what=f"a committed offset of group {self.group}",
+        )
+        place, offset = next(iter(sorted(committed.items())))
+        self._ask(context, "OffsetCommit", lambda: admin.commit_from_outside(group, place, offset))
+        if self.deletes:
+            self._ask(context, "OffsetDelete", lambda: admin.delete_offset(group, place))
+        return Done(resolved={"group": self.group, "place": f"{place[0]}/{place[1]}", "offset": offset})
+
+    def _ask(self, context: StepContext, api: str, ask: Callable[[], str | None]) -> None:
+        before = self._members(context)
+        asked_ns = now_ns()
+        error = ask()
+        at_ns = now_ns()
+        members = before & self._members(context)
+        context.record_event(
+            AskedFromOutside(
+                group=self.group, api=api, members=tuple(sorted(members)), error=error, asked_ns=asked_ns, at_ns=at_ns
+            )
+        )
+
+    def _members(self, context: StepContext) -> frozenset[str]:
+        """Client ids of the members, as their coordinator knows them."""
+        return frozenset(member.client for member in context.admin.group_members(context.group_id(self.group)).members)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -304,6 +304,14 @@ class AdminView:
         """
         admin_groups.delete_group(self._wire, group, deadline_s)
 
+    def commit_from_outside(self, group: str, place: Place, offset: int) -> str | None:
+        """Kafka's error for an offset that no member of the group commits; None = its coordinator accepted it."""
+        return admin_groups.commit_from_outside(self._wire, group, place, offset, DEADLINE_S)
+
+    def delete_offset(self, group: str, place: Place) -> str | None:
+        """Kafka's error for the deletion of a committed offset (KIP-496); None = its coordinator deleted it."""
+        return admin_groups.delete_offset(self._wire, group, place, DEADLINE_S)
+
     def group_offsets(
         self,
         group: str,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from kafka.protocol.admin import (
     ListTransactionsRequest,
 )
 from kafka.protocol.api_message import ApiMessage
-from kafka.protocol.consumer import OffsetFetchRequest
+from kafka.protocol.consumer import OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest
 from kafka.protocol.data_container import DataContainer
 from kafka.protocol.metadata import FindCoordinatorRequest
 
@@ -25,8 +25,12 @@ from harness.model.errors import BadInput, HarnessTimeout
 from harness.model.place import Place
 
 _KEY_TYPES: Final = {"group": 0, "transaction": 1, "share": 2}
+_NEWEST_OFFSET_COMMIT: Final = 9  # as for offset fetch
 _NEWEST_OFFSET_FETCH: Final = 9  # version 10 knows topic ids only
 _NO_OFFSET: Final = -1
+_UNDECIDED: Final = frozenset(
+    {"NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS", "REQUEST_TIMED_OUT"}
+)
 _LIST: Final = call(ListGroupsRequest, states_filter=[], types_filter=[])
 
 
@@ -120,6 +124,56 @@ def delete_group(wire: Wire, group: str, deadline_s: float) -> None:
             return
         if time.monotonic() >= give_up_at:
             raise HarnessTimeout(f"waited {deadline_s:g} s to delete group {group}; last saw broker {broker}: {error}")
+        time.sleep(0.05)
+
+
+def commit_from_outside(wire: Wire, group: str, place: Place, offset: int, deadline_s: float) -> str | None:
+    """Kafka's error for an offset that no member of the group commits; None = the coordinator accepted it."""
+    topic = OffsetCommitRequest.OffsetCommitRequestTopic
+    row = topic.OffsetCommitRequestPartition(
+        partition_index=place[1], committed_offset=offset, committed_leader_epoch=-1, committed_metadata=""
+    )
+    question = call(
+        OffsetCommitRequest,
+        _NEWEST_OFFSET_COMMIT,
+        group_id=group,
+        generation_id_or_member_epoch=-1,
+        member_id="",
+        group_instance_id=None,
+        topics=[topic(name=place[0], partitions=[row])],
+    )
+    return _answered(wire, group, question, lambda answer: answer.topics[0].partitions[0].error_code, deadline_s)
+
+
+def delete_offset(wire: Wire, group: str, place: Place, deadline_s: float) -> str | None:
+    """Kafka's error for the deletion of a committed offset (KIP-496); None = the coordinator deleted it."""
+    topic = OffsetDeleteRequest.OffsetDeleteRequestTopic
+    row = topic.OffsetDeleteRequestPartition(partition_index=place[1])
+    question = call(OffsetDeleteRequest, group_id=group, topics=[topic(name=place[0], partitions=[row])])
+    return _answered(
+        wire,
+        group,
+        question,
+        lambda answer: answer.error_code or answer.topics[0].partitions[0].error_code,
+        deadline_s,
+    )
+
+
+def _answered(
+    wire: Wire, group: str, question: Call, code: Callable[[ApiMessage], int], deadline_s: float
+) -> str | None:
+    """The error in the answer of a coordinator that is able to decide; HarnessTimeout without one by the deadline."""
+    give_up_at = time.monotonic() + deadline_s
+    while True:
+        broker = coordinator(wire, "group", group, max(0.1, give_up_at - time.monotonic()))
+        try:
+            error = error_name(code(wire.ask(broker, question)))
+            if error not in _UNDECIDED:
+                return error
+        except Unanswered as silent:
+            error = str(silent)
+        if time.monotonic() >= give_up_at:
+            raise HarnessTimeout(f"waited {deadline_s:g} s for the coordinator of group {group}; last saw {error}")
         time.sleep(0.05)
 
 

@@ -124,6 +124,17 @@ class GroupDeleted(Record, frozen=True, kw_only=True, tag_field="kind", tag="gro
     at_ns: Annotated[int, meaning("when it ended")]
 
 
+class AskedFromOutside(Record, frozen=True, kw_only=True, tag_field="kind", tag="asked_from_outside"):
+    """A client outside a group asked for what its coordinator must refuse while the group has members."""
+
+    group: Annotated[str, meaning("the consumer group")]
+    api: Annotated[str, meaning("name of the request")]
+    members: Annotated[tuple[str, ...], meaning("client ids of its members, before the request and after its answer")]
+    error: Annotated[str | None, meaning("Kafka's error in the answer; null = it was accepted")]
+    asked_ns: Annotated[int, meaning("when it was sent")]
+    at_ns: Annotated[int, meaning("when it was answered")]
+
+
 class PartitionsAdded(Happened, frozen=True, kw_only=True, tag="partitions_added"):
     """A topic got more partitions, of which `partition` is the first.
 
@@ -307,6 +318,7 @@ Event = (
     | InternalLeaderSeen
     | GroupAway
     | GroupDeleted
+    | AskedFromOutside
     | PartitionsAdded
     | TopicDeleted
     | PowerLost

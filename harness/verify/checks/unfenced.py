@@ -7,6 +7,8 @@ broker.
 
 A coordinator of a classic group refuses offsets that name an older generation of it. Such requests arrive when a step
 has held them, and the coordinator had accepted a heartbeat of a newer generation before it got them.
+
+Nobody but its members commits offsets of a group that has some, or deletes them (KIP-496, KIP-848).
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.contract.internal_topics import OFFSETS, TRANSACTIONS
-from harness.model.documents.steps import HeldFrame
+from harness.model.documents.steps import AskedFromOutside, HeldFrame
 from harness.model.finding import Finding, Kind
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.model.schemas import Columns
@@ -123,7 +125,7 @@ def _epoch_lost(number: int, case: Case) -> Iterator[Clause]:
 
 
 def _late_commits(known: Known) -> Addition:
-    return Addition(findings=[*_of_old_generations(known.case)])
+    return Addition(findings=[*_of_old_generations(known.case), *_of_outsiders(known.case)])
 
 
 def _of_old_generations(case: Case) -> Iterator[Finding]:
@@ -153,6 +155,24 @@ def _of_old_generations(case: Case) -> Iterator[Finding]:
             )
 
 
+def _of_outsiders(case: Case) -> Iterator[Finding]:
+    """Requests of no member that a coordinator accepted although it knew members of the group before and after."""
+    for event, step in case.events(AskedFromOutside):
+        if event.members and event.error is None:
+            yield Finding(
+                kind=Kind.UNFENCED,
+                first_ns=event.asked_ns,
+                last_ns=event.at_ns,
+                step=step.name,
+                reader=event.group,
+                detail=(
+                    f"an {event.api} of a client outside group {event.group} was accepted while the group had the "
+                    f"members {', '.join(event.members)}"
+                ),
+                contract=promise(Kind.UNFENCED, None, None, case.contract),
+            )
+
+
 EPOCH_LOST: Final = Excuse(
     name="epoch_lost",
     permits="An unclean election may have lost the epoch by which brokers refuse a client that was replaced.",
@@ -163,12 +183,12 @@ EPOCH_LOST: Final = Excuse(
 
 def _fenced(settings: Settings) -> str:
     if settings.topic is None:
-        return "the coordinator of a classic group refuses offsets of older generations"
+        return "the coordinator of a group with members refuses what others ask, and a classic one older generations"
     return "init_transactions fences every earlier client of the same transactional id (KIP-98)"
 
 
 CHECK: Final = Check(
-    promise="No client is served that its transactional id or its group has left behind.",
+    promise="No client is served that its transactional id or its group has left behind, or that is no member.",
     kinds={Kind.UNFENCED: Introduced(promise=_fenced)},
     seen={
         (Kind.UNFENCED, Unfenced.SENT): lambda run: (
@@ -192,5 +212,8 @@ CHECK: Final = Check(
         "unfenced_commit_of_an_old_generation",
         "near_unfenced_commit_of_the_newest_generation",
         "near_unfenced_commit_that_is_refused",
+        "unfenced_commit_from_outside",
+        "near_unfenced_commit_from_outside_a_group_without_members",
+        "near_unfenced_commit_from_outside_that_is_refused",
     ),
 )

@@ -63,3 +63,12 @@ def test_a_member_that_pauses_stays_in_its_group_and_commits_nothing(play: Play,
     assert paused["effect"]["held"]
     assert paused["effect"]["seen"]["state"] == "Stable"
     assert admin.group_state("readers") == "Stable"
+
+
+def test_a_group_with_members_refuses_what_others_ask(play: Play) -> None:
+    _, asked, *_ = play(
+        ("begun", {"do": "wait_commits", "group": "readers"}),
+        ("asked", {"do": "ask_from_outside", "group": "readers", "deletes": True}),
+    )
+    answers = {e["api"]: (e["error"], bool(e["members"])) for e in asked["events"]}
+    assert answers == {"OffsetCommit": ("UNKNOWN_MEMBER_ID", True), "OffsetDelete": ("GROUP_SUBSCRIBED_TO_TOPIC", True)}
