@@ -109,6 +109,11 @@ class Kind(FindingKind, Described):
         {"transactions"},
         {"offset_commits"},
     )
+    OUT_OF_SEQUENCE = (
+        "out_of_sequence",
+        "A log has a batch of a producer that does not follow on its last one, or is of an older producer epoch.",
+        {"batches"},
+    )
     SKIPPED_READ = (
         "skipped_read",
         "A reader passed over a record that was in the log.",
@@ -181,6 +186,11 @@ class Kind(FindingKind, Described):
     PRODUCER_IDS_REUSED = (
         "producer_ids_reused",
         "The controllers gave a block of producer ids to a broker, and had given the same ids before.",
+        {"history.json"},
+    )
+    EPOCH_REGRESSED = (
+        "epoch_regressed",
+        "The controllers gave an epoch of a partition, a broker or the quorum twice, or a lower one than before.",
         {"history.json"},
     )
     STALE_METADATA = (
@@ -337,7 +347,7 @@ PRODUCER_KINDS = frozenset({Kind.TRANSACTION_REFUSED})
 ADMIN_KINDS = frozenset({Kind.ADMIN_LOST, Kind.ADMIN_RESURRECTED, Kind.ADMIN_PHANTOM, Kind.METADATA_DIVERGENCE})
 
 # These concern the metadata of nodes, not records.
-METADATA_KINDS = frozenset({Kind.WRONG_SNAPSHOT, Kind.STALE_METADATA, Kind.PRODUCER_IDS_REUSED})
+METADATA_KINDS = frozenset({Kind.WRONG_SNAPSHOT, Kind.STALE_METADATA, Kind.PRODUCER_IDS_REUSED, Kind.EPOCH_REGRESSED})
 
 # Their times are those of a report, of a decision of the controllers or of a refused call, not of a send.
 SEEN_KINDS = METADATA_KINDS | {

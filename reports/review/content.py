@@ -178,7 +178,7 @@ def _incident(scenario: str, found: Sequence[Finding]) -> Incident:
         kind=whole.kind.value,
         meaning=whole.kind.meaning,
         amount=amount_of(whole),
-        where=place_of(whole).removeprefix(" of "),
+        where=place_of(whole).removeprefix(" of ").removeprefix(", seen by "),
         when=time_of(whole).removeprefix(", "),
         count=whole.count,
         findings=len(found),

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from harness.model.facts import FactKind
 from harness.model.finding import Kind
-from suites.planted.copies import Copy
+from suites.planted.copies import Copy, Row
 from suites.planted.expected import Broken, Expected, fails, passes
 from suites.planted.plants import last_partition, plant
 
@@ -185,6 +185,62 @@ def near_producer_ids_reused_after_a_jump(copy: Copy) -> Expected:
     """A controller leaves ids out."""
     _next_block(copy, 5000)
     return passes()
+
+
+# --- epochs ---
+
+
+def _last_state(copy: Copy, **changed: Any) -> None:
+    """One more change of plain/0, the last one; a whole state like the one before it but for `changed`."""
+    with copy.document("history") as history:
+        rows = history["changes"]
+        last = next(
+            r for r in reversed(rows) if r["type"] == "partition" and (r["topic"], r["partition"]) == ("plain", 0)
+        )
+        new = {"created": False, "offset": history["end"] - 1, "time_ns": rows[-1]["time_ns"]}
+        rows.append(last | new | {name: change(last) for name, change in changed.items()})
+
+
+@plant
+def epoch_regressed_of_a_leader(copy: Copy) -> Expected:
+    _last_state(copy, leader_epoch=lambda last: last["leader_epoch"] - 1, partition_epoch=_next_epoch)
+    return fails([(Kind.EPOCH_REGRESSED.value, "plain", 0, None)], by_documents=True)
+
+
+@plant
+def epoch_regressed_with_two_leaders(copy: Copy) -> Expected:
+    """Two replicas lead in one epoch, one after the other."""
+    other = lambda last: next(r for r in last["isr"] if r != last["leader"])  # noqa: E731
+    _last_state(copy, leader=other, partition_epoch=_next_epoch)
+    return fails([(Kind.EPOCH_REGRESSED.value, "plain", 0, None)], by_documents=True)
+
+
+@plant
+def epoch_regressed_of_a_partition(copy: Copy) -> Expected:
+    """Two changes of the ISR have one partition epoch."""
+    _last_state(copy)
+    return fails([(Kind.EPOCH_REGRESSED.value, "plain", 0, None)], by_documents=True)
+
+
+@plant
+def epoch_regressed_of_the_quorum(copy: Copy) -> Expected:
+    with copy.document("history") as history:
+        rows = history["changes"]
+        leads = next(r for r in reversed(rows) if r["type"] == "controller" and r["event"] == "leads")
+        new = {"controller": leads["controller"] + 1, "offset": history["end"] - 1}
+        rows.append(leads | new | {"time_ns": rows[-1]["time_ns"], "controller_epoch": rows[-1]["controller_epoch"]})
+    return fails([(Kind.EPOCH_REGRESSED.value, None, None, None)], by_documents=True)
+
+
+@plant
+def near_epoch_regressed_by_a_change_in_one_epoch(copy: Copy) -> Expected:
+    """The leader stays, and so does its epoch."""
+    _last_state(copy, partition_epoch=_next_epoch)
+    return passes()
+
+
+def _next_epoch(last: Row) -> int:
+    return int(last["partition_epoch"]) + 1
 
 
 def _serves(copy: Copy, topic: str, key: str, value: str) -> None:

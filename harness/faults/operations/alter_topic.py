@@ -30,7 +30,10 @@ TOPIC_SETTINGS: Final = (*_SINGLE, *(one | other for one, other in combinations(
 
 @dataclass(frozen=True, kw_only=True)
 class AlterTopic(Action):
-    """A lasting change of a topic's settings."""
+    """A lasting change of a topic's settings.
+
+    removed: removes the settings, so that those of the brokers apply, which are `config`.
+    """
 
     do: ClassVar[str] = ALTER_TOPIC
     drawn: ClassVar[Mapping[str, tuple[object, ...]]] = {"config": TOPIC_SETTINGS}
@@ -40,6 +43,7 @@ class AlterTopic(Action):
     needs_every_node: ClassVar[bool] = False
     topic: TopicRef
     config: dict[str, str] = field(default_factory=dict)
+    removed: bool = False
 
     def declared(self) -> Declares:
         return (Declared(FactKind.CONFIG_SET, topic=self.topic, config=self.config),)
@@ -56,5 +60,6 @@ class AlterTopic(Action):
         in_sync_at_least(self.config, plan.topic(self.topic).replicas, "replicas", "config")
 
     def perform(self, context: StepContext) -> Done:
-        context.admin.alter_topic_config(self.topic, self.config)
-        return Done(resolved={"topic": self.topic, "config": dict(self.config)})
+        values = dict.fromkeys(self.config) if self.removed else self.config
+        context.admin.alter_topic_config(self.topic, values)
+        return Done(resolved={"topic": self.topic, "config": dict(values)})
