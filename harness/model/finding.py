@@ -142,6 +142,11 @@ class Kind(FindingKind, Described):
         {"batches"},
         {"tier_metadata"},
     )
+    NOT_ROLLED = (
+        "not_rolled",
+        "A segment on a disk is far larger than the segment.bytes of its topic.",
+        {"batches"},
+    )
     OFFSET_LOOKUP = (
         "offset_lookup",
         "A leader that was asked for the first record of a time or later, or for the end of the log, named another.",

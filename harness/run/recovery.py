@@ -26,6 +26,7 @@ from harness.model.waiting import wait_for
 # early would report a release as not recovered.
 RECOVERY_DEADLINE_S = 90.0
 SNAPSHOT_DEADLINE_S = 30.0
+APPLIED_DEADLINE_S = 60.0
 # When the budget for waits is spent.
 ISR_LEAST_S = 5.0
 SNAPSHOT_LEAST_S = 3.0
@@ -84,6 +85,17 @@ def isr_full(
 
     deadline_s = budget.left_s(deadline_s, ISR_LEAST_S) if budget else deadline_s
     return settled(pending, what="every ISR to be full", deadline_s=deadline_s)
+
+
+def metadata_applied(admin: AdminView, deadline_s: float = APPLIED_DEADLINE_S) -> Settled:
+    """Waits until every broker that answers has applied what one of them had applied of the metadata log before."""
+    wanted = max(admin.metadata_offsets().values(), default=0)
+
+    def pending() -> str:
+        behind = {broker: offset for broker, offset in admin.metadata_offsets().items() if offset < wanted}
+        return f"brokers with an offset below {wanted}: {behind}" if behind else ""
+
+    return settled(pending, what="every broker to apply the metadata log", deadline_s=deadline_s)
 
 
 def transactions_over(admin: AdminView, topics: Sequence[str], deadline_s: float) -> Settled:

@@ -248,6 +248,7 @@ class _Record:
             capabilities=tuple(sorted(self.cluster.capabilities)),
             timestamps="send",
             groups_resume=True,
+            begin_at_start=True,
             calls_recorded=None if self.scenario.kafka_streams else True,
             has_history=self.has_history,
             recovered=self.recovered,
@@ -459,7 +460,8 @@ def _settle_and_drain(
     reads = with_refusals(drain(plan, bundle, load.numbers, say), admin)
     bundle.document("reads.json", reads)
     record.snapshots.append(recovery.snapshot(admin, "drained", topics, groups, record.budget))
-    record.brokers = admin.broker_views(topics)
+    waited = recovery.metadata_applied(admin)
+    record.brokers = [structs.replace(view, waited_s=waited.waited_s) for view in admin.broker_views(topics)]
     admin_probe.look("drained", load.admins)
     return reads
 

@@ -119,13 +119,52 @@ def near_skipped_read_at_the_end(copy: Copy) -> Expected:
 
 
 @plant
+def skipped_read_by_an_assigned_reader_between_two_sessions(copy: Copy) -> Expected:
+    """A reader without a group goes back to the log start whenever it has lost its position."""
+    return fails(of(Kind.SKIPPED_READ, *_sought(copy)))
+
+
+@plant
 def near_skipped_read_between_two_sessions(copy: Copy) -> Expected:
-    """An assigned reader that sought or restarted may skip between its sessions."""
+    """A reader that seeks may skip between its sessions."""
+    _sought(copy)
+    _may_seek(copy)
+    return passes()
+
+
+@plant
+def skipped_read_before_the_first_record(copy: Copy) -> Expected:
+    return fails(of(Kind.SKIPPED_READ, *_begun_late(copy)))
+
+
+@plant
+def near_skipped_read_before_the_first_record(copy: Copy) -> Expected:
+    """The reader seeks before it reads."""
+    _begun_late(copy)
+    _may_seek(copy)
+    return passes()
+
+
+def _sought(copy: Copy) -> list[Record]:
     skipped = middle(copy.original, count=5)
     _new_session_from(copy, "committed", skipped[-1].offset + 1)
     for record in skipped:
         copy.drop("observations", reader="committed", **record.at)
-    return passes()
+    return skipped
+
+
+def _begun_late(copy: Copy) -> list[Record]:
+    """A reader received nothing of what stands first in a log."""
+    seen = copy.original.rows("observations", reader="committed", topic="plain", partition=0)
+    first = seen[3]["offset"]
+    copy.drop("observations", reader="committed", topic="plain", partition=0, offset=set(range(first)))
+    copy.change("observations", {"previous_offset": None}, reader="committed", topic="plain", partition=0, offset=first)
+    return [record for record in records(copy.original, "plain", 0) if record.offset < first]
+
+
+def _may_seek(copy: Copy) -> None:
+    with copy.document("run") as run:
+        run["begin_at_start"] = False
 
 
 @plant

@@ -127,3 +127,31 @@ def _newest(batches: list[Row]) -> int:
 def _offsets(batches: list[Row]) -> list[Broken]:
     offsets = range(batches[0]["base_offset"], batches[-1]["last_offset"] + 1)
     return [(Kind.NOT_DELETED.value, "plain", 0, offset) for offset in offsets]
+
+
+# --- not_rolled ---
+
+
+def _grown(copy: Copy) -> Row:
+    """The oldest segment of sized on one disk is twenty times as large. Returns its first batch."""
+    batches = copy.original.rows("batches", topic="sized", broker=3)
+    oldest = [batch for batch in batches if batch["segment"] == batches[0]["segment"]]
+    copy.change("batches", {"size_bytes": 200_000}, topic="sized", broker=3, segment=oldest[0]["segment"])
+    return oldest[0]
+
+
+@plant
+def not_rolled(copy: Copy) -> Expected:
+    first = _grown(copy)
+    return fails([(Kind.NOT_ROLLED.value, "sized", 0, first["segment"])])
+
+
+@plant
+def near_not_rolled_with_a_large_setting(copy: Copy) -> Expected:
+    """A step gave the topic larger segments for a while."""
+    _grown(copy)
+    with copy.document("steps") as steps:
+        began = steps[-1]["started_ns"]
+        fact = {"kind": "config_toggled", "topic": "sized", "config": {"segment.bytes": "1073741824"}}
+        steps[-1]["facts"].append(fact | {"from_ns": began, "to_ns": began + 1})
+    return passes()

@@ -126,6 +126,32 @@ def stale_metadata_of_a_feature(copy: Copy) -> Expected:
     return fails([_STALE], by_documents=True)
 
 
+def _stuck(copy: Copy, waited_s: float) -> None:
+    """A broker has applied nothing since before the topics were created; the last fault was healed 10 s before."""
+    with copy.document("history") as history:
+        created = next(row for row in history["changes"] if row["type"] == "topic")
+    with copy.document("cluster") as cluster:
+        view = _view(cluster)
+        later = {name: view[name] + 100 * 10**9 for name in ("asked_ns", "at_ns")}
+        view |= later | {"metadata_offset": created["offset"] - 1, "partitions": [], "described": [], "settings": {}}
+        view |= {"waited_s": waited_s}
+        asked_ns = view["asked_ns"]
+    with copy.document("steps") as steps:
+        next(step for step in steps if step["is_fault"])["healed_ns"] = asked_ns - 10 * 10**9
+
+
+@plant
+def stale_metadata_of_a_broker_that_was_waited_for(copy: Copy) -> Expected:
+    _stuck(copy, 60.1)
+    return fails([_STALE], by_documents=True)
+
+
+@plant
+def near_stale_metadata_of_a_broker_soon_after_a_fault(copy: Copy) -> Expected:
+    _stuck(copy, 0.2)
+    return passes()
+
+
 @plant
 def near_stale_metadata_that_is_about_to_change(copy: Copy) -> Expected:
     """The controllers write the change after the broker was asked."""

@@ -63,6 +63,11 @@ def broker_views(wire: Wire, topics: Sequence[str], timeout_s: float) -> list[Br
     return views
 
 
+def metadata_offsets(wire: Wire) -> dict[int, int]:
+    """By broker that answers, the offset up to which it has applied the metadata log."""
+    return {broker: metadata_offset(answer) for broker, answer in wire.ask_all(versions_call()).items()}
+
+
 def _described(
     wire: Wire, broker: int, topics: Sequence[str], partitions: int, timeout_s: float
 ) -> tuple[ServedPartition, ...] | None:

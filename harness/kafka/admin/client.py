@@ -393,6 +393,10 @@ class AdminView:
         """The state that the brokers report now, with 5 s for each answer."""
         return snapshots.snapshot(self._wire, phase, topics, groups)
 
+    def metadata_offsets(self) -> dict[int, int]:
+        """By broker that answers, the offset up to which it has applied the metadata log."""
+        return broker_views.metadata_offsets(self._wire)
+
     def broker_views(self, topics: Sequence[str]) -> list[BrokerView]:
         """The metadata of topics that each broker serves. A broker that does not answer within 5 s is absent."""
         return broker_views.broker_views(self._wire, topics, PATIENT_S)

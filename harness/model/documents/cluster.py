@@ -171,6 +171,12 @@ class BrokerView(Record, frozen=True, kw_only=True):
     features: Annotated[
         Mapping[str, int] | None, meaning("levels of the finalized features at that offset; absent = not asked")
     ] = None
+    waited_s: Annotated[
+        float | None,
+        meaning(
+            "how long the run had waited before for every broker to apply what one of them had; absent = not at all"
+        ),
+    ] = None
 
 
 class ClusterReports(Record, frozen=True, kw_only=True):

@@ -213,6 +213,13 @@ class Run(Record, frozen=True, kw_only=True):
             "may be a seek forward"
         ),
     ] = None
+    begin_at_start: Annotated[
+        bool | None,
+        meaning(
+            "true: a reader without a group, and a group that has committed nothing, begin at the start of each log, "
+            "and go back there when their position is no longer in it. False or absent: they may begin anywhere"
+        ),
+    ] = None
     calls_recorded: Annotated[
         bool | None, meaning("true: every failed call of a transactional client is in `failed_calls`")
     ] = None

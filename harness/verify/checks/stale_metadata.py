@@ -107,7 +107,8 @@ def _applied(case: Case, history: History, clocks: Clocks, view: BrokerView) -> 
     """The offset in the metadata log up to which the broker must have applied it."""
     since_ns = view.asked_ns - _APPLIED_NS
     faults = [step for step in open_during(case.steps, since_ns, view.at_ns) if step.is_fault]
-    if faults or case.run.timestamps != "send":
+    waited = view.waited_s is not None and view.waited_s * 10**9 >= _APPLIED_NS
+    if (faults and not waited) or case.run.timestamps != "send":
         return view.metadata_offset
     old = (row.offset for row in history.changes if row.time_ns <= since_ns and clocks.right(row))
     return max([view.metadata_offset, *old])
@@ -240,6 +241,8 @@ CHECK: Final = Check(
         "stale_metadata_without_a_partition_between_pages",
         "stale_metadata_of_a_broker_setting",
         "stale_metadata_of_a_feature",
+        "stale_metadata_of_a_broker_that_was_waited_for",
+        "near_stale_metadata_of_a_broker_soon_after_a_fault",
         "near_stale_metadata_that_is_about_to_change",
         "near_stale_metadata_of_an_earlier_topic",
     ),

@@ -19,7 +19,7 @@ from harness.verify.engine.kept import kept
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, OTHER_DRAIN, PLACE, Values, frame, is_committed, is_drain
 
-# `turn` is the session of a live reader; -1 = the whole read of a log, or all sessions of a group together.
+# `turn` is the session of a live reader; -1 = the whole read of a log, or all sessions of a reader or group together.
 _READER: Final = ["kind", "reader", "turn", "isolation"]
 _AT: Final = [BUNDLE, *_READER, *PLACE[1:]]
 _WHOLE: Final = -1
@@ -96,8 +96,8 @@ def _groups(given: Prepared) -> list[tuple[int, str, str]]:
 
 
 def _turns(given: Prepared, rows: DataFrame) -> DataFrame:
-    """Observations, or prints, of all but the drain with their turn; those of a group also once for all its
-    sessions.
+    """Observations, or prints, of all but the drain with their turn; those of a group, or of a reader without one, also
+    once for all its sessions.
 
     A group continues where any of its members had committed, so all its sessions together must not leave anything out.
     The sessions of several members are reported under the name of the group.
@@ -114,12 +114,15 @@ def _turns(given: Prepared, rows: DataFrame) -> DataFrame:
 
 
 def _members(case: Case) -> list[tuple[str, str]]:
-    """Readers in groups, with the name under which the whole group is reported.
+    """Readers in groups, with the name under which the whole group is reported, and readers without a group.
 
     None if a new session may be a seek forward, which FORMAT.md permits unless run.json says otherwise.
     """
-    if not case.run.groups_resume:
-        return []
+    alone = [(r.name, r.name) for r in case.scenario.readers or () if not r.group and case.run.begin_at_start]
+    return alone + (_in_groups(case) if case.run.groups_resume else [])
+
+
+def _in_groups(case: Case) -> list[tuple[str, str]]:
     # Members of a share group receive records in no order: see checks.share_groups.
     shares = {share.group for share in case.contract.shares.values()}
     readers = [r for r in case.scenario.readers or () if r.group and r.group not in shares and r.protocol != SHARE]
@@ -132,12 +135,16 @@ def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:
     or for a read after healing from its log start to its position.
 
     Retention may have moved the log start since the read was planned, so the start in the last snapshot counts, too.
-    A group that begins in an added partition has everything before that in its range, whether it may skip that or not.
+    A reader that begins at the log start has everything before its first record in its range. So has a group in an
+    added partition, whether it may skip that or not.
     """
     live = prints.where("kind = 'live'").select(*_AT, "low", "high")
     if skipping := [row for n, case in enumerate(given.cases) if case.complete for row in _from_the_first(n, case)]:
         live = live.unionByName(frame(given.spark, _RANGE, skipping).select(*live.columns))
     live = live.groupBy(*_AT).agg(F.min("low").alias("low"), F.max("high").alias("high"))
+    first = frame(given.spark, {"reader": "string", "turn": "int32", "first": "int64"}, _from_the_start(given))
+    live = live.join(F.broadcast(first), [BUNDLE, "reader", "turn"], "left")
+    live = live.withColumn("low", F.coalesce("first", "low")).drop("first")
     rows = [
         (n, "replica", r.reader, _WHOLE, r.isolation, *r.place, *_span(case, r))
         for n, case in enumerate(given.cases)
@@ -152,6 +159,12 @@ def _ranges(given: Prepared, prints: DataFrame) -> DataFrame:
         for r in other_drains(case)
     ]
     return live.unionByName(frame(given.spark, _RANGE, rows).select(*live.columns))
+
+
+def _from_the_start(given: Prepared) -> list[Values]:
+    """Readers and groups of which all sessions together begin at the start of each log."""
+    cases = ((n, case) for n, case in enumerate(given.cases) if case.run.begin_at_start)
+    return [(n, name, _WHOLE, 0) for n, case in cases for name in sorted({name for _, name in _members(case)})]
 
 
 def _from_the_first(number: int, case: Case) -> Iterator[Values]:

@@ -21,7 +21,8 @@ from harness.verify.promise import Check, Introduced
 
 def skipped_read(compared: Compared) -> DataFrame:
     """Records that the drain of the same isolation returns, and that a reader passed over within one session, or a
-    group within all its sessions, or another read of the leader after healing.
+    group or a reader without one within all its sessions, from the start of the log on; or that another read of the
+    leader after healing passed over.
 
     Also records that the read_committed drain returns and the read_uncommitted drain passed, above the log start. A gap
     in what one member of a share group received is not a finding: another member may have received the record, or it
@@ -61,6 +62,9 @@ CHECK: Final = Check(
         "skipped_read_of_an_aborted_record",
         "skipped_read_by_the_uncommitted_drain",
         "skipped_read_by_one_of_two_drains",
+        "skipped_read_by_an_assigned_reader_between_two_sessions",
+        "skipped_read_before_the_first_record",
+        "near_skipped_read_before_the_first_record",
         "near_skipped_read_at_the_end",
         "near_skipped_read_between_two_sessions",
         "near_skipped_read_of_what_is_aborted",
