@@ -82,7 +82,7 @@ class DoubtName(Described):
     READER = "reader", "A live reader ended with an error, did not stop, or read nothing."
     READER_RESET = "reader_reset", "A reader had to start again at the log's start."
     READER_SAW_NOTHING = "reader_saw_nothing", "A live reader received no record."
-    READER_BEHIND = "reader_behind", "A live reader received nothing of what was sent after the faults."
+    READER_BEHIND = "reader_behind", "A live reader received nothing of what was sent after the faults, or not all."
     NO_TRANSACTION = "no_transaction", "No transaction of a producer was committed, or none after the faults."
     TRANSACTIONS_UNANSWERED = "transactions_unanswered", "More transactions have an unknown outcome than a known one."
     TRANSACTIONS_LATE = "transactions_late", "Transactions were still open when the wait for their end timed out."

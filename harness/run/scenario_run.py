@@ -63,6 +63,7 @@ from harness.run.position_sampler import PositionSampler
 from harness.run.refusals import with_refusals
 from harness.run.tier_probe import TierProbe
 from harness.workload.access import Access
+from harness.workload.consumers.catch_up import ALL_S, LEAST_S
 from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.drain.drain import DrainPlan, drain
 from harness.workload.drain.fetch_reads import DirectFetch
@@ -177,6 +178,7 @@ class _Record:
         self.recovered = Recovered(waited_s=0.0, last_seen="not asked")
         self.transactions_settled = Settled(waited_s=0.0, last_seen="not asked")
         self.transactions_ended = TransactionsEnded(waited_s=0.0, last_seen="not asked")
+        self.readers_waited: Settled | None = None
         self.groups_at_rest = GroupsAtRest(waited_s=0.0, last_seen="not asked")
         self.tier_at_rest: TierAtRest | None = None
         self.load: LoadStats | None = None
@@ -255,6 +257,7 @@ class _Record:
             transactions_settled=self.transactions_settled,
             transactions_ended=self.transactions_ended,
             groups_at_rest=self.groups_at_rest,
+            readers_waited=self.readers_waited,
             tier_at_rest=self.tier_at_rest,
             secured=secured,
             exits=self.exits,
@@ -349,7 +352,8 @@ def _play(
         say("stopping the load")
         load.stop_producers()
         record.share_groups = share_groups.drained(admin, record.scenario)
-        load.stop_readers()
+        load.stop_readers(record.budget.left_s(ALL_S, LEAST_S))
+        record.readers_waited = load.readers_waited
         record.ended_ns = now_ns()
         record.load = load.stats()
         record.doubts.extend(load.doubts())

@@ -11,6 +11,7 @@ from harness.model.documents.scenario import PlannedReader
 from harness.model.documents.steps import PartitionsAdded
 from harness.model.doubt_names import DoubtName, DoubtOrigin, floor_of
 from harness.model.outcome import TxnOutcome
+from harness.model.scenario.scenario import SHARE
 from harness.model.verdict import Doubt
 from harness.verify.checks.commit_regressed.offset_loss import refusals
 from harness.verify.engine.case import Case
@@ -18,6 +19,7 @@ from harness.verify.engine.counts import Counts
 
 # From this many transactions on, a scenario that aborts some must have aborted one.
 _ENOUGH_ENDS: Final = 20
+_WAITED_S: Final = 30.0  # a reader that is no further by then does not go on
 _WINDOWS: Final = ("before", "during", "after")
 
 
@@ -110,6 +112,7 @@ def _readers(case: Case, counts: Counts) -> Iterator[Doubt]:
             yield Doubt(DoubtName.READER_SAW_NOTHING, f"live reader {reader.name} received no record")
         else:
             yield from _behind(case, counts, reader)
+    yield from _unread(case, counts)
 
 
 def _behind(case: Case, counts: Counts, reader: PlannedReader) -> Iterator[Doubt]:
@@ -126,6 +129,41 @@ def _behind(case: Case, counts: Counts, reader: PlannedReader) -> Iterator[Doubt
         ):
             what = f"{place[0]}/{place[2]} that was sent after the faults"
             yield Doubt(DoubtName.READER_BEHIND, f"live reader {reader.name} received nothing of {what}")
+
+
+def _unread(case: Case, counts: Counts) -> Iterator[Doubt]:
+    """Readers, or groups, that the run waited for before it stopped them, and that had not read all by then."""
+    waited = case.run.readers_waited
+    if waited is None or not (waited.ok or (waited.waited_s or 0) >= _WAITED_S):
+        return
+    readers = [reader for reader in case.scenario.readers or () if _was_waited_for(case, reader)]
+    ids = {partition.topic_id for partition in case.last_partitions}
+    stay = [place for place in counts.sent if place[1] in ids and _stays(case, place[0])]
+    for who in dict.fromkeys(reader.group or reader.name for reader in readers):
+        members = [reader for reader in readers if who == (reader.group or reader.name)]
+        for place in stay:
+            reading = [reader.name for reader in members if place[0] in (reader.topics or ())]
+            seen = max((counts.seen.get((name, place), -1) for name in reading), default=None)
+            last = counts.sent[place].promised_to
+            if seen is not None and last is not None and seen < last:
+                text = f"live reader or group {who} received nothing of {place[0]}/{place[2]} above offset {seen}"
+                yield Doubt(
+                    DoubtName.READER_BEHIND, f"{text}, and offset {last} was acknowledged before it was stopped"
+                )
+
+
+def _was_waited_for(case: Case, reader: PlannedReader) -> bool:
+    """Not members of share groups, and not readers that may stop as configured."""
+    contract = case.contract.readers.get(reader.name)
+    return reader.protocol != SHARE and (contract is None or not contract.reset)
+
+
+def _stays(case: Case, topic: str) -> bool:
+    """Whether every acknowledged record of a topic stays, for readers of any isolation."""
+    changing = (p for p in case.scenario.producers or () if p.transactions or p.processes or p.acks != "all")
+    contract = case.contract.topics.get(topic)
+    may_lose = contract is None or contract.unclean_election or contract.compacted
+    return not may_lose and not any(topic in producer.topics for producer in changing)
 
 
 def _members(case: Case, group: str) -> int:

@@ -11,6 +11,7 @@ from typing import Final, TypedDict
 from harness.evidence.writer import BundleWriter, TableWriter
 from harness.model.contract.contract import contract_of
 from harness.model.documents.cluster import GroupAnswer, GroupReset, MemberRefused
+from harness.model.documents.run import Settled
 from harness.model.doubt_names import DoubtName
 from harness.model.entities import MetadataEntity, Operation
 from harness.model.errors import BadInput, HarnessFailure
@@ -22,7 +23,7 @@ from harness.model.waiting import wait_for
 from harness.workload.access import Access
 from harness.workload.admins.admin_load import AdminLoop
 from harness.workload.consumers.auto_commit import AutoReader
-from harness.workload.consumers.catch_up import let_catch_up
+from harness.workload.consumers.catch_up import ALL_S, let_catch_up, read_all
 from harness.workload.consumers.consumer_group import GroupReader, group_lag
 from harness.workload.consumers.crashing_consumer import CrashingReader, Death
 from harness.workload.consumers.lagging_reader import Replay
@@ -97,6 +98,7 @@ class Load:
         self.run = run
         self.seed = seed
         self._scenario = scenario
+        self.readers_waited: Settled | None = None  # the wait for readers, once it is over
         self._contract = contract_of(scenario)
         self._bootstrap = bootstrap
         self._bootstrap_isolated = bootstrap_isolated
@@ -172,9 +174,21 @@ class Load:
         for admin in self.admins.values():
             self._doubt(DoubtName.ADMIN, admin.join(admin.spec.timeout_s + _CLOSE_MARGIN_S))
 
-    def stop_readers(self) -> None:
-        """Waits some seconds for readers to catch up, then stops them. One that hung, died or read nothing: a doubt."""
+    def _wait_for_readers(self, deadline_s: float) -> Settled:
+        """Waits for readers of records that stay: not in transactions, which may abort, nor where records may be lost,
+        nor superseded. A reader that may have stopped, as configured, is not waited for."""
+        written = [p for p in self._scenario.producers if p.transactions is not None or p.processes or p.acks != "all"]
+        changing = {topic for producer in written for topic in producer.topics}
+        of = self._contract.topics
+        stay = {t for t in of if t not in changing and not (of[t].unclean_election or of[t].compacted)}
+        acked = {place: offset for place, offset in self.meters.highest_acked().items() if place[0] in stay}
+        readers = [r for r in self._readers.values() if not (r.spec.shares or r.spec.reset)]
+        return read_all(readers, acked, deadline_s)
+
+    def stop_readers(self, deadline_s: float = ALL_S) -> None:
+        """Waits for readers to catch up, then stops them. One that hung, died or read nothing is a doubt."""
         let_catch_up(self._readers.values(), self.meters.highest_acked())
+        self.readers_waited = self._wait_for_readers(deadline_s)
         for reader in self._readers.values():
             reader.stop()
         for name, reader in self._readers.items():

@@ -113,9 +113,28 @@ def skipped_read_by_one_of_two_drains(copy: Copy) -> Expected:
 @plant
 def near_skipped_read_at_the_end(copy: Copy) -> Expected:
     """The load stopped, and so did the reader: after its last record nothing is due."""
-    last = [row["offset"] for row in _rows_of(copy, "committed")][-3:]
-    copy.drop("observations", reader="committed", topic="plain", partition=0, offset=last)
+    _short_of_the_end(copy, "committed")
+    with copy.document("run") as run:
+        run["readers_waited"] = None
     return passes()
+
+
+@plant
+def doubt_reader_short_of_the_end(copy: Copy) -> Expected:
+    """The run waited for the reader before it was stopped."""
+    _short_of_the_end(copy, "committed")
+    return doubtful("reader_behind")
+
+
+@plant
+def doubt_group_short_of_the_end(copy: Copy) -> Expected:
+    _short_of_the_end(copy, "grouped")
+    return doubtful("reader_behind")
+
+
+def _short_of_the_end(copy: Copy, reader: str) -> None:
+    last = [row["offset"] for row in _rows_of(copy, reader)][-3:]
+    copy.drop("observations", reader=reader, topic="plain", partition=0, offset=last)
 
 
 @plant

@@ -239,6 +239,13 @@ class Run(Record, frozen=True, kw_only=True):
     groups_at_rest: Annotated[
         GroupsAtRest | None, meaning("every consumer group came to rest; absent = no coordinator was asked")
     ] = None
+    readers_waited: Annotated[
+        Settled | None,
+        meaning(
+            "the live readers had read what was acknowledged before they were stopped, but for transactions and topics "
+            "that may lose records; absent = they were not waited for"
+        ),
+    ] = None
     tier_at_rest: Annotated[
         TierAtRest | None, meaning("the remote tier came to rest after the load; absent = nobody waited for it")
     ] = None

@@ -94,7 +94,7 @@ def _of_the_quorum(history: History) -> Iterator[_Wrong]:
             how = f"controller {row.controller} leads in epoch {row.controller_epoch}, after {before.controller_epoch}"
             yield _Wrong(row, "the quorum", how)
         elif before is not None and row.controller_epoch == before.controller_epoch:
-            both = f"controllers {before.controller} and {row.controller}"
+            both = f"{before.controller} and {row.controller}"
             yield _Wrong(row, "the quorum", f"epoch {row.controller_epoch} has the leaders {both}")
         before = row
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from harness.model.contract.contract import SENTINEL
 from harness.model.documents.verdict_facts import Totals
 from harness.model.outcome import Outcome, TxnOutcome
 from harness.verify.availability import Waits, waits
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
     """How many records of one place were sent, by what became of them; before, during and after: those acknowledged
-    then. offset_after: the lowest offset of the latter. of_deleted_topic: those that would be promised if their topic
+    then. offset_after: the lowest offset of the latter. promised_to: the highest one that is promised, of all producers
+    of the scenario. of_deleted_topic: those that would be promised if their topic
     had not been deleted."""
 
     attempted: int
@@ -36,6 +38,7 @@ class Sent:
     during: int
     after: int
     offset_after: int | None
+    promised_to: int | None
 
     def within(self, window: str) -> int:
         """Those acknowledged in this window."""
@@ -156,6 +159,10 @@ def _count_commits(given: Prepared, out: list[Counts]) -> None:
 
 def _sent(given: Prepared) -> DataFrame:
     figures = ("attempted", "acked", "promised", "of_deleted_topic", "refused", "unknown", *WINDOWS)
-    return given.sent.groupBy(*PLACE).agg(
-        *[F.sum(figure).alias(figure) for figure in figures], F.min("offset_after").alias("offset_after")
+    sentinels = F.broadcast(given.streams.where(F.col("producer") == SENTINEL).select(BUNDLE, "stream"))
+    sent = given.sent.join(sentinels.withColumn("is_sentinel", F.lit(True)), [BUNDLE, "stream"], "left")
+    return sent.groupBy(*PLACE).agg(
+        *[F.sum(figure).alias(figure) for figure in figures],
+        F.min("offset_after").alias("offset_after"),
+        F.max(F.when(F.col("is_sentinel").isNull(), F.col("promised_to"))).alias("promised_to"),
     )

@@ -7,14 +7,19 @@ from collections.abc import Collection, Mapping
 from itertools import groupby
 from typing import Final, Protocol
 
+from harness.model.documents.run import Settled
+from harness.model.errors import HarnessTimeout
 from harness.model.place import Place
 from harness.model.scenario.scenario import Reader
+from harness.model.waiting import wait_for
 from harness.workload.consumers.consumer_group import lag
 
 _CATCH_UP_S: Final = 10.0
 # Without progress for this long, the wait ends. A read_committed reader gets nothing until an open transaction ends.
 _QUIET_S: Final = 2.0
 _LOOK_S: Final = 0.1
+ALL_S: Final = 30.0  # a reader that is no further by then does not go on
+LEAST_S: Final = 2.0  # when the run has no time left for waits
 
 
 class Reading(Protocol):
@@ -38,6 +43,22 @@ def let_catch_up(readers: Collection[Reading], acked: Mapping[Place, int]) -> No
         time.sleep(_LOOK_S)  # between two looks at the same counters
         before, lags = lags, _lags(readers, acked)
         moved_s = time.monotonic() if lags != before else moved_s
+
+
+def read_all(readers: Collection[Reading], acked: Mapping[Place, int], deadline_s: float = ALL_S) -> Settled:
+    """Waits until every reader, or its group, has read up to these offsets. They must be of records that stay, and that
+    every isolation returns."""
+    began_s, late = time.monotonic(), ""
+    try:
+        wait_for(
+            lambda: _lags(readers, acked),
+            until=lambda lags: not lags,
+            deadline_s=deadline_s,
+            what="every live reader to have read what was acknowledged",
+        )
+    except HarnessTimeout as timeout:
+        late = str(timeout)
+    return Settled(ok=not late, waited_s=round(time.monotonic() - began_s, 3), last_seen=late)
 
 
 def _lags(readers: Collection[Reading], acked: Mapping[Place, int]) -> list[dict[str, int]]:
