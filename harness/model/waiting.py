@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
+from harness.model.documents.run import Settled
 from harness.model.errors import HarnessTimeout
 
 T = TypeVar("T")
@@ -24,3 +25,14 @@ def wait_for(
             raise HarnessTimeout(f"waited {deadline_s:g} s for {what}; last saw {seen!r}")
         time.sleep(interval_s)
     return seen
+
+
+def settled(pending: Callable[[], str], *, what: str, deadline_s: float) -> Settled:
+    """Waits until `pending` returns an empty text. After the deadline, the result has the last one; that is evidence
+    and not an error, and the judge decides what it means."""
+    started, late = time.monotonic(), ""
+    try:
+        wait_for(pending, until=lambda reason: not reason, deadline_s=deadline_s, what=what)
+    except HarnessTimeout as timeout:
+        late = str(timeout)
+    return Settled(ok=not late, waited_s=round(time.monotonic() - started, 3), last_seen=late)

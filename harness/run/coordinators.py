@@ -13,7 +13,7 @@ from harness.clusters.base import Cluster
 from harness.kafka.admin.client import AdminView
 from harness.model.documents.run import GroupLook, GroupsAtRest, OpenTransaction, TransactionsEnded
 from harness.model.place import Place
-from harness.run.recovery import settled
+from harness.model.waiting import settled
 
 GROUPS_DEADLINE_S: Final = 90.0  # as for the recovery of the cluster
 # Kafka's names of the states in which a coordinator has nothing left to do for a transaction.

@@ -6,7 +6,7 @@ Each wait has a deadline, and reports what it last saw.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from harness.clusters.base import Cluster
@@ -15,12 +15,11 @@ from harness.kafka.admin.client import AdminView, PartitionState
 from harness.model.clock import now_ns
 from harness.model.documents.cluster import Phase, Snapshot
 from harness.model.documents.run import Recovered, Settled
-from harness.model.errors import HarnessTimeout
 from harness.model.pending import Pending
 from harness.model.place import Place
 from harness.model.scenario.scenario import Topic
 from harness.model.wait_budget import WaitBudget
-from harness.model.waiting import wait_for
+from harness.model.waiting import settled
 
 # Generous on purpose: a busy machine with two cores takes a minute for what else takes 5 s, and a run that gives up too
 # early would report a release as not recovered.
@@ -149,17 +148,6 @@ def _complete(snapshot: Snapshot, topics: Sequence[str]) -> bool:
         and row.high_watermark == max((log.log_end for log in row.logs), default=0)
         for row in rows
     )
-
-
-def settled(pending: Callable[[], str], *, what: str, deadline_s: float) -> Settled:
-    """Waits until `pending` returns an empty text. After the deadline, the result has the last one; that is evidence
-    and not an error, and the judge decides what it means."""
-    started, late = time.monotonic(), ""
-    try:
-        wait_for(pending, until=lambda reason: not reason, deadline_s=deadline_s, what=what, interval_s=_INTERVAL_S)
-    except HarnessTimeout as timeout:
-        late = str(timeout)
-    return Settled(ok=not late, waited_s=round(time.monotonic() - started, 3), last_seen=late)
 
 
 def _nodes_down(cluster: Cluster) -> str:

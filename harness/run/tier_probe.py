@@ -35,8 +35,7 @@ from harness.model.scenario.scenario import Scenario, Topic
 from harness.model.scenario.tier_rules import COPY_DISABLED, LOCAL_RETENTION, REMOTE, is_tiered
 from harness.model.schemas import TIER_METADATA
 from harness.model.wait_budget import WaitBudget
-from harness.model.waiting import wait_for
-from harness.run import recovery
+from harness.model.waiting import settled, wait_for
 from harness.run.tier_lag import Lag, Lags, Replica
 from harness.workload.drain.internal_topic_reads import RawRecord, read_all
 
@@ -76,7 +75,7 @@ class TierProbe:
         """Waits until every partition has that many segments in the tier."""
         deadline_s = budget.left_s(FILLED_DEADLINE_S, FILLED_LEAST_S) if budget else FILLED_DEADLINE_S
         what = "segments of every partition to be in the remote tier"
-        return recovery.settled(lambda: self.lacking(segments_n), what=what, deadline_s=deadline_s)
+        return settled(lambda: self.lacking(segments_n), what=what, deadline_s=deadline_s)
 
     def copied_all(self) -> bool:
         """Whether every leader says that it has copied each closed segment, so that the load has closed too few."""
@@ -99,7 +98,7 @@ class TierProbe:
             lags.look(self._behind(reported) if pending else {})
             return pending
 
-        waited = recovery.settled(underway, what="the remote tier to come to rest", deadline_s=REST_DEADLINE_S)
+        waited = settled(underway, what="the remote tier to come to rest", deadline_s=REST_DEADLINE_S)
         behind = () if waited.ok else lags.stalled(REST_DEADLINE_S)
         return TierAtRest(ok=waited.ok, waited_s=waited.waited_s, last_seen=waited.last_seen, behind=behind)
 

@@ -9,7 +9,7 @@ import pytest
 from harness.model.place import Place
 from harness.model.scenario.scenario import Reader
 from harness.workload.consumers import catch_up
-from harness.workload.consumers.catch_up import let_catch_up
+from harness.workload.consumers.catch_up import let_catch_up, read_all
 
 
 @dataclass
@@ -76,3 +76,17 @@ def test_members_of_a_group_read_together(clock: Clock) -> None:
     assert clock.at_s == 0
     let_catch_up([At(clock, "one", []), At(clock, "other", [0, 0])], {("t", 0): 1})
     assert clock.at_s > 0
+
+
+def test_readers_that_have_read_everything_are_not_waited_for_again() -> None:
+    clock = Clock()
+    waited = read_all([At(clock, "quick", [0, 0])], {("t", 0): 1}, 5.0)
+    assert (waited.ok, waited.last_seen) == (True, "")
+
+
+def test_a_reader_that_stops_short_of_the_end_is_named_with_its_lag() -> None:
+    clock = Clock()
+    group = [At(clock, "one", [0], group="g"), At(clock, "two", [0], group="g")]
+    waited = read_all(group, {("t", 0): 2}, 0.1)
+    assert not waited.ok
+    assert "t/0: 2" in waited.last_seen
