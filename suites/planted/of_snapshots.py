@@ -127,14 +127,16 @@ def stale_metadata_of_a_feature(copy: Copy) -> Expected:
 
 
 def _stuck(copy: Copy, waited_s: float) -> None:
-    """A broker has applied nothing since before the topics were created; the last fault was healed 10 s before."""
+    """A broker has applied nothing of plain/0 since its begin; the last fault was healed 10 s before."""
     with copy.document("history") as history:
-        created = next(row for row in history["changes"] if row["type"] == "topic")
+        states = [row for row in history["changes"] if row["type"] == "partition" and row["topic"] == "plain"]
+        first = next(row for row in states if row["partition"] == 0)
     with copy.document("cluster") as cluster:
         view = _view(cluster)
+        row = next(row for row in view["partitions"] if (row["topic"], row["partition"]) == ("plain", 0))
+        row |= {name: first[name] for name in ("leader", "leader_epoch", "isr")}
         later = {name: view[name] + 100 * 10**9 for name in ("asked_ns", "at_ns")}
-        view |= later | {"metadata_offset": created["offset"] - 1, "partitions": [], "described": [], "settings": {}}
-        view |= {"waited_s": waited_s}
+        view |= later | {"metadata_offset": first["offset"], "described": None, "features": None, "waited_s": waited_s}
         asked_ns = view["asked_ns"]
     with copy.document("steps") as steps:
         next(step for step in steps if step["is_fault"])["healed_ns"] = asked_ns - 10 * 10**9
