@@ -194,6 +194,11 @@ class BundleWriter:
             content = replace(content, format_version=FORMAT_VERSION)
         write_json(self.path / document_name(name), content)
 
+    def with_rows(self) -> list[tuple[str, str]]:
+        """Table and name of each writer that has written a part. Complete once the bundle is closed."""
+        with self._lock:
+            return [who for who, writer in self._writers.items() if isinstance(writer, ParquetWriter) and writer.parts]
+
     def log(self, source: Path, name: str) -> None:
         """Copies a file into logs/."""
         target = self.path / "logs" / name

@@ -163,6 +163,11 @@ class DoubtName(Described):
         "A stream has more or fewer rows in the ledger than sequence numbers.",
         DoubtOrigin.MACHINE,
     )
+    EVIDENCE_MISSING = (
+        "evidence_missing",
+        "The run had recorded a part of the evidence, and the bundle lacks it.",
+        DoubtOrigin.MACHINE,
+    )
     EVIDENCE_DIFFERS = (
         "evidence_differs",
         "Two parts of the evidence contradict each other, or one is not whole.",

@@ -147,6 +147,11 @@ class Kind(FindingKind, Described):
         "A segment on a disk is far larger than the segment.bytes of its topic.",
         {"batches"},
     )
+    TOO_LARGE = (
+        "too_large",
+        "A batch on a disk is larger than the max.message.bytes of its topic.",
+        {"batches"},
+    )
     OFFSET_LOOKUP = (
         "offset_lookup",
         "A leader that was asked for the first record of a time or later, or for the end of the log, named another.",

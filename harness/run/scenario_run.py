@@ -60,6 +60,7 @@ from harness.run.leader_watch import LeaderWatch, with_events
 from harness.run.live_figures import LiveFigures
 from harness.run.offset_lookups import AnswerWaits, look_up, look_up_again, look_up_epochs
 from harness.run.position_sampler import PositionSampler
+from harness.run.recorded_parts import recorded_parts
 from harness.run.refusals import with_refusals
 from harness.run.tier_probe import TierProbe
 from harness.workload.access import Access
@@ -185,6 +186,7 @@ class _Record:
         self.coordinators: CoordinatorLook | None = None  # at the end
         self.coordinators_under_load: CoordinatorLook | None = None
         self.has_history = False
+        self.reported: ClusterReports | None = None
         self.share_groups: list[ShareGroupOffset] = []
         self.brokers: list[BrokerView] = []
         self.access = Access(cluster.client_settings(), prefix=task.prefix or "")
@@ -265,7 +267,8 @@ class _Record:
             load=self.load or {},
             run=self.task.run,
         )
-        self.bundle.document("run.json", run)
+        parts = recorded_parts(run, self.reported, self.bundle.with_rows())
+        self.bundle.document("run.json", structs.replace(run, recorded=parts))
         self.bundle.document("steps.json", self.steps)
 
 
@@ -500,7 +503,7 @@ def _read_the_rest(
         record.doubt(DoubtName.DISK_DAMAGE, damage)
     look_up_again(admin, topics, bundle, none, waits, holed)
     _read_from_anywhere(record, load, reads, say)
-    reported = ClusterReports(
+    record.reported = ClusterReports(
         snapshots=tuple(record.snapshots),
         lineages=disks.lineages,
         empty_segments=disks.empty_segments,
@@ -513,7 +516,7 @@ def _read_the_rest(
         coordinators=record.coordinators,
         coordinators_under_load=record.coordinators_under_load,
     )
-    bundle.document("cluster.json", reported)
+    bundle.document("cluster.json", record.reported)
     _write_history(record, admin)
 
 

@@ -89,6 +89,7 @@ class Copy:
         self._parts = dict(original.parts)
         self._documents: dict[str, Any] = {}
         self._reserved: dict[str, str] = {}
+        self._removed: list[str] = []
         # True: run.json keeps what the run wrote about its load and steps, whatever happens to these.
         self.contradicts = False
 
@@ -145,6 +146,10 @@ class Copy:
             self._documents[name] = json.loads((self.original.path / f"{name}.json").read_text())
         yield self._documents[name]
 
+    def without(self, name: str) -> None:
+        """Leaves a document out."""
+        self._removed.append(name)
+
     def sealed(self) -> Bundle:
         """Writes the copy; unchanged files are links to the original's."""
         if not self.contradicts:
@@ -160,13 +165,17 @@ class Copy:
             file = self.path / f"{name}.json"
             file.unlink()
             file.write_text(json.dumps(content))
+        for name in self._removed:
+            (self.path / f"{name}.json").unlink()
         for name, text in self._reserved.items():
             (self.path / "reservations" / name).unlink()
             (self.path / "reservations" / name).write_text(text)
         return seal_directory(self.path)
 
     def _tell(self) -> None:
-        """Makes run.json fit the changed tables and steps."""
+        """Makes run.json fit the changed tables, documents and steps."""
+        with self.document("run") as run:
+            run["recorded"] = [part for part in run["recorded"] or () if self._has(part)] or None
         if any(self._has_changed(table) for table in ("ledger", "transactions", "admin_ops")):
             with self.document("run") as run:
                 run["load"] |= {
@@ -182,6 +191,18 @@ class Copy:
                 run["windows"]["during"] = [
                     [step["started_ns"], step["healed_ns"] or step["ended_ns"]] for step in steps if step["is_fault"]
                 ]
+
+    def _has(self, part: str) -> bool:
+        """Whether the copy has a part, in the form of `recorded` of run.json."""
+        name, _, key = part.partition(": ")
+        if not key:
+            place, _, broker = part.partition("/broker-")
+            table = place.partition(".")[0]
+            rows = self._rows(table) if table in TABLES and self._has_changed(table) else None
+            return rows is None or any(not broker or row["broker"] == int(broker) for row in rows)
+        with self.document(name.removesuffix(".json")) as content:
+            value = content.get(key)
+        return value is not None if name == "run.json" else bool(value)
 
     def _has_changed(self, table: str) -> bool:
         changed = {name for name, part in self._parts.items() if part is not self.original.parts.get(name)}

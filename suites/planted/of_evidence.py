@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.model.finding import Kind
 from suites.planted.copies import Copy
 from suites.planted.expected import Expected, doubtful, fails, of, passes
-from suites.planted.plants import ALL_KINDS, middle, plant, records, transaction
+from suites.planted.plants import ALL_KINDS, created_with, middle, plant, records, transaction
 
 _HOUR_MS = 3_600_000
 
@@ -54,6 +54,43 @@ def corrupt_codec(copy: Copy) -> Expected:
     first = next(r for r in there if r.offset == batch["base_offset"])
     copy.change("batches", {"codec": "lz4"}, topic="sized", partition=0, base_offset=batch["base_offset"])
     return fails(of(Kind.CORRUPT, first))
+
+
+def _created_uncompressed(copy: Copy) -> None:
+    """The topic was created so, and a step changes the default of the brokers in turn."""
+    created_with(copy, "sized", "compression.type", "uncompressed")
+    _default_changes(copy)
+
+
+def _default_changes(copy: Copy) -> None:
+    with copy.document("run") as run:
+        run["contract"]["topics"]["sized"]["codec"] = "uncompressed"
+    with copy.document("steps") as steps:
+        began = steps[-1]["started_ns"]
+        fact = {"kind": "config_toggled", "topic": "", "config": {"compression.type": "snappy"}}
+        steps[-1]["facts"].append(fact | {"from_ns": began, "to_ns": began + 1})
+
+
+@plant
+def corrupt_codec_while_a_default_changes(copy: Copy) -> Expected:
+    """The topic has a setting of its own, which counts whatever the default of the brokers is."""
+    _created_uncompressed(copy)
+    there = records(copy.original, "sized", 0)
+    record = there[len(there) // 2]
+    batches = copy.original.rows("batches", topic="sized", partition=0, control=None)
+    batch = next(row for row in batches if row["base_offset"] <= record.offset <= row["last_offset"])
+    first = next(r for r in there if r.offset == batch["base_offset"])
+    copy.change("batches", {"codec": "snappy"}, topic="sized", partition=0, base_offset=batch["base_offset"])
+    return fails(of(Kind.CORRUPT, first))
+
+
+@plant
+def near_corrupt_codec_of_a_default_that_changes(copy: Copy) -> Expected:
+    """The topic follows the default of the brokers."""
+    _default_changes(copy)
+    batch = copy.original.rows("batches", topic="sized", partition=0, control=None)[0]
+    copy.change("batches", {"codec": "snappy"}, topic="sized", partition=0, base_offset=batch["base_offset"])
+    return passes()
 
 
 @plant
@@ -275,6 +312,15 @@ def doubt_step_outside_the_run(copy: Copy) -> Expected:
 def doubt_broker_that_was_down(copy: Copy) -> Expected:
     with copy.document("cluster") as cluster:
         cluster["snapshots"][-1]["brokers_up"] = [1, 2]
+    return doubtful("evidence_differs")
+
+
+@plant
+def doubt_history_of_another_hour(copy: Copy) -> Expected:
+    """The metadata log was written an hour before the run, as its times say."""
+    with copy.document("history") as history:
+        for change in history["changes"]:
+            change["time_ns"] -= _HOUR_MS * 10**6
     return doubtful("evidence_differs")
 
 

@@ -9,7 +9,7 @@ from suites.planted.copies import Copy, Row
 from suites.planted.expected import Broken, Expected, fails, passes
 from suites.planted.of_tier import TOPIC as TIERED
 from suites.planted.of_tier import tiered_segments
-from suites.planted.plants import plant
+from suites.planted.plants import created_with, plant
 
 BROKER: Final = 2
 LATER_NS: Final = 60 * 10**9  # the brokers are asked so much later than they were, so that the cluster was quiet
@@ -154,4 +154,53 @@ def near_not_rolled_with_a_large_setting(copy: Copy) -> Expected:
         began = steps[-1]["started_ns"]
         fact = {"kind": "config_toggled", "topic": "sized", "config": {"segment.bytes": "1073741824"}}
         steps[-1]["facts"].append(fact | {"from_ns": began, "to_ns": began + 1})
+    return passes()
+
+
+# --- too_large ---
+
+
+def _bounded(copy: Copy, topic: str, *, below: int) -> Row:
+    """The largest batch of a topic is by so many bytes larger than the topic permits. Returns it."""
+    batches = copy.original.rows("batches", topic=topic, control=None)
+    largest = max(batches, key=lambda batch: batch["size_bytes"])
+    created_with(copy, topic, "max.message.bytes", str(largest["size_bytes"] - below))
+    return largest
+
+
+def _enlarged(copy: Copy) -> Row:
+    largest = _bounded(copy, "sized", below=0)
+    at = {"topic": "sized", "partition": 0, "base_offset": largest["base_offset"]}
+    copy.change("batches", {"size_bytes": largest["size_bytes"] + 1}, **at)
+    return largest
+
+
+@plant
+def too_large(copy: Copy) -> Expected:
+    """One batch is larger than the topic permits by one byte, on every disk."""
+    batch = _enlarged(copy)
+    return fails([(Kind.TOO_LARGE.value, "sized", 0, batch["base_offset"])])
+
+
+@plant
+def near_too_large_by_nothing(copy: Copy) -> Expected:
+    _bounded(copy, "sized", below=0)
+    return passes()
+
+
+@plant
+def near_too_large_with_a_larger_setting(copy: Copy) -> Expected:
+    """A step gave the topic larger batches for a while."""
+    _enlarged(copy)
+    with copy.document("steps") as steps:
+        began = steps[-1]["started_ns"]
+        fact = {"kind": "config_toggled", "topic": "sized", "config": {"max.message.bytes": "1048588"}}
+        steps[-1]["facts"].append(fact | {"from_ns": began, "to_ns": began + 1})
+    return passes()
+
+
+@plant
+def near_too_large_after_compaction(copy: Copy) -> Expected:
+    """A cleaner writes batches anew."""
+    _bounded(copy, "keys", below=1)
     return passes()

@@ -36,6 +36,15 @@ def records(original: Original, topic: str, partition: int, **wanted: Any) -> li
     return [record_of(row) for row in rows if row["offset"] in shown]
 
 
+def created_with(copy: Copy, topic: str, key: str, value: str) -> None:
+    """A setting with which a topic was created, as the brokers report it."""
+    with copy.document("scenario") as scenario:
+        next(one for one in scenario["topics"] if one["name"] == topic)["config"][key] = value
+    with copy.document("cluster") as cluster:
+        for snapshot in cluster["snapshots"]:
+            snapshot["topic_configs"][topic][key] = value
+
+
 def elect_outsider(copy: Copy, topic: str, partition: int, *, at_ns: int, epoch: int | None = None) -> int:
     """Adds to the history an election of a broker that left the ISR long before, and was not in the ELR. Returns the
     new leader.

@@ -224,6 +224,14 @@ class Run(Record, frozen=True, kw_only=True):
         bool | None, meaning("true: every failed call of a transactional client is in `failed_calls`")
     ] = None
     has_history: Annotated[bool | None, meaning("true: the run wrote history.json, and is in doubt without it")] = None
+    recorded: Annotated[
+        tuple[str, ...] | None,
+        meaning(
+            "the parts that the run wrote, each of which the bundle must have: tables with rows, `positions/broker-1` "
+            "for the samples of a broker, columns as `observations.given_ns`, `history.json`, and keys that are "
+            "neither null nor empty, as `run.json: exits`. Absent: parts that are missing were never there"
+        ),
+    ] = None
     timestamps: Annotated[
         Literal["send"] | None,
         meaning(

@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from harness.model.contract.contract import SENTINEL
 from harness.model.doubt_names import DoubtName
+from harness.model.history.changes import TopicChange, TopicEvent
 from harness.model.outcome import TxnOutcome
 from harness.model.scenario.scenario import STREAMS
 from harness.model.verdict import Doubt
@@ -26,6 +27,7 @@ from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import union
 from harness.verify.engine.tables import BUNDLE
+from harness.verify.excuses.clock_skew import wrong_clocks
 from harness.verify.promise import Check
 
 # Tables of requests that are made after healing for every partition with records, and what they are about.
@@ -37,6 +39,7 @@ _ASKED: Final[Mapping[str, str]] = {
 _ENDLESS: Final = "endless"  # transactions of the ledger without a row of their own
 _SENTINELS: Final = "sentinels"
 _OPERATIONS: Final = "operations"
+_CLOCKS_NS: Final = 10**9  # the clock of a controller and that of the harness differ by less
 COPIES: Final = "copies of single replicas: none of them was read"
 
 
@@ -81,7 +84,14 @@ def _evidence(known: Known) -> Addition:
     # Documents without a seal over files are not a whole bundle.
     if not case.of_harness or not case.manifest.files:
         return Addition(not_covered=[*_left_out(case, rows)])
-    texts = (*_of_requests(case, rows), *_of_load(known, rows), *_of_steps(case), *_of_floors(case), *_of_brokers(case))
+    texts = (
+        *_of_requests(case, rows),
+        *_of_load(known, rows),
+        *_of_steps(case),
+        *_of_floors(case),
+        *_of_brokers(case),
+        *_of_history(known),
+    )
     return Addition(doubts=[Doubt(DoubtName.EVIDENCE_DIFFERS, text) for text in texts])
 
 
@@ -170,6 +180,20 @@ def _of_brokers(case: Case) -> Iterator[str]:
         yield f"{text}, and the wait for the cluster to recover ended with {recovered}"
 
 
+def _of_history(known: Known) -> Iterator[str]:
+    """A run creates its topics, so the metadata log has that at a time of the run. Other times in it are wrong, too."""
+    case, run = known.case, known.case.run
+    if case.history is None or run.started_ns is None or run.ended_ns is None or any(wrong_clocks(case)):
+        return
+    of_run = {topic_id for _, topic_id, _ in known.counts.sent}
+    for row in case.history.of(TopicChange):
+        mine = row.event is TopicEvent.CREATED and row.topic_id in of_run and not row.from_snapshot
+        if mine and not run.started_ns - _CLOCKS_NS <= row.time_ns <= run.ended_ns + _CLOCKS_NS:
+            text = f"the metadata log has the creation of topic {row.topic} at {row.time_ns}"
+            yield f"{text}, and the run that created it was at {run.started_ns} to {run.ended_ns}"
+            return
+
+
 WRITTEN: Final[OnDriver[Written]] = OnDriver(name="written", read=written, none=Written)
 CHECK: Final = Check(
     promise="The parts of the evidence of one run say the same.",
@@ -186,5 +210,6 @@ CHECK: Final = Check(
         "doubt_step_outside_the_run",
         "doubt_broker_that_was_down",
         "doubt_floors_without_targets",
+        "doubt_history_of_another_hour",
     ),
 )

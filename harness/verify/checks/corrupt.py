@@ -126,7 +126,8 @@ def wrong_codec(given: Prepared) -> DataFrame:
     """Batches on disk with another codec than the topic's `compression.type`, where that names one.
 
     Leaders recompress batches that arrive with another codec; copying and compaction keep the codec. Control batches
-    are never compressed. Not judged where a step changes the setting, because older batches keep the older codec.
+    are never compressed. Not judged where a step changes the setting, because older batches keep the older codec. A
+    changed default of brokers does not matter to a topic that was created with a setting of its own.
     """
     topics = [
         (n, name, "none" if topic.codec == "uncompressed" else topic.codec)
@@ -142,9 +143,11 @@ def wrong_codec(given: Prepared) -> DataFrame:
 
 
 def _changes_codec(case: Case, topic: str) -> bool:
+    own = any(one.name == topic and COMPRESSION_TYPE in (one.config or ()) for one in case.scenario.topics or ())
     changes = facts_in(case.steps, FactKind.CONFIG_SET, FactKind.CONFIG_TOGGLED)
     # A change without a topic is one of brokers, which the topic may follow.
-    return any(COMPRESSION_TYPE in (change.config or ()) and change.topic in (topic, "") for change in changes)
+    of_topic = (topic,) if own else (topic, "", None)
+    return any(COMPRESSION_TYPE in (change.config or ()) and change.topic in of_topic for change in changes)
 
 
 def wrong_timestamp_type(given: Prepared) -> DataFrame:
@@ -200,7 +203,9 @@ CHECK: Final = Check(
         "corrupt_timestamp_by_a_millisecond",
         "near_corrupt_timestamp_not_reported",
         "corrupt_codec",
+        "corrupt_codec_while_a_default_changes",
         "near_corrupt_codec_that_is_the_producers",
+        "near_corrupt_codec_of_a_default_that_changes",
         "near_corrupt_timestamps_of_the_producers_choice",
         "corrupt_timestamp_types",
         "corrupt_in_both_drains",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from harness.verify.checks.contradictions import COPIES
 from suites.verify.edits import run_finished, sealed_by_other_client
 from suites.verify.history import START_NS, Built, History
 from suites.verify.judging import HistoryBatch
+from suites.verify.metadata import Metadata
 
 AT = {"topic": "t", "topic_id": "T", "partition": 0}
 
@@ -68,6 +70,15 @@ def with_run(**values: Any) -> Built:
 def changed(change: Callable[[Built], object]) -> Built:
     built = whole()
     change(built)
+    return built
+
+
+def with_history(created_ns: int) -> Built:
+    """The topic was created then."""
+    built = whole()
+    metadata = Metadata()
+    metadata.rows = [replace(row, time_ns=created_ns) for row in metadata.rows]
+    built.metadata = metadata.history()
     return built
 
 
@@ -138,6 +149,11 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
     "no targets": (with_run(targets=[]), ["run.json has floors and no targets for them, and producer p writes"]),
     "no floors": (with_run(floors=None), ["run.json has no floors"]),
+    "a history of another hour": (
+        with_history(START_NS - 3600 * 10**9),
+        [f"the metadata log has the creation of topic t at {START_NS - 3600 * 10**9}, and the run that created it"],
+    ),
+    "a history of the run": (with_history(START_NS + 1), []),
     "a broker": (
         changed(lambda built: built.drained.update(brokers_up=[1, 3])),
         ["brokers [2] of the scenario were not up in the last report of the brokers, and the wait"],

@@ -36,9 +36,13 @@ def with_codec(
     steps: tuple[str, ...] = (),
     do: str = "alter_topic",
     topic: str = "t",
+    own: str | None = None,
 ) -> Built:
-    """A topic with batches of one codec, except for one batch. `steps` are settings that a step changed."""
+    """A topic with batches of one codec, except for one batch. `steps` are settings that a step changed, `own` is one
+    with which the topic was created."""
     built = contract(History(TEXT).build(), codec=declared)
+    if own:
+        built.scenario["topics"] = [{"name": "t", "config": {own: "zstd"}}]
     for row in built.tables["batches"]:
         row["codec"] = found if row["base_offset"] == offset else "zstd"
     step = built.steps[0]
@@ -84,6 +88,18 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     ),
     "another codec, and a step toggled it for all topics": (
         with_codec("zstd", steps=("compression.type",), do="reconfigure", topic=""),
+        [],
+    ),
+    "another codec than the topic's own, and a step toggled it for all topics": (
+        with_codec("zstd", steps=("compression.type",), do="reconfigure", topic="", own="compression.type"),
+        ["corrupt 1"],
+    ),
+    "another codec than the topic's own, and a step toggled that": (
+        with_codec("zstd", steps=("compression.type",), do="reconfigure", own="compression.type"),
+        [],
+    ),
+    "another codec, and a step toggled it for all topics, of which one has another setting": (
+        with_codec("zstd", steps=("compression.type",), do="reconfigure", topic="", own="flush.ms"),
         [],
     ),
     "another codec, and a step toggled it for another topic": (
