@@ -160,8 +160,10 @@ class Kind(FindingKind, Described):
     )
     EPOCH_LOOKUP = (
         "epoch_lookup",
-        "A leader that was asked where a leader epoch ended named another offset than its log has, or none.",
+        "A leader that was asked where a leader epoch ended, or the checkpoint of a replica, has another offset than "
+        "its log, or none.",
         {"epoch_ends"},
+        {"batches", "cluster.json: lineages"},
     )
     ACKED_BELOW_MIN_ISR = (
         "acked_below_min_isr",
@@ -202,6 +204,11 @@ class Kind(FindingKind, Described):
         "epoch_regressed",
         "The controllers gave an epoch of a partition, a broker or the quorum twice, or a lower one than before.",
         {"history.json"},
+    )
+    WRONG_EPOCH = (
+        "wrong_epoch",
+        "A log has a batch of a leader epoch that the controllers never gave, or that was long over when it was sent.",
+        {"history.json", "batches"},
     )
     STALE_METADATA = (
         "stale_metadata",

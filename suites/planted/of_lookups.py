@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from harness.model.finding import Kind
 from harness.model.schemas import EARLIEST, MAX_TIMESTAMP
 from harness.verify.engine.case import FINAL_PHASES
 from suites.planted.copies import Copy, Row
 from suites.planted.expected import Expected, doubtful, fails, passes
-from suites.planted.plants import UNCOMMITTED, plant
+from suites.planted.plants import UNCOMMITTED, last_partition, plant
 
 _PLAIN = {"topic": "plain", "partition": 0}
 _READ = {"kind": "drain", "isolation": UNCOMMITTED}
@@ -363,3 +365,74 @@ def _first_epoch(copy: Copy) -> tuple[int, int]:
     assert len(by_epoch) > 1, by_epoch
     first = min(by_epoch)
     return first, by_epoch[first]
+
+
+# --- leader epoch checkpoints: of a follower of plain/0, and of sized/0, whose log start moves ---
+
+
+def _checkpoint(copy: Copy, change: Callable[[list[list[int]]], None], place: Row = _PLAIN) -> int:
+    """Changes the checkpoint of a follower, and returns its broker."""
+    with copy.document("cluster") as cluster:
+        leader = last_partition(cluster, place["topic"], place["partition"])["leader"]
+        of_place = [r for r in cluster["lineages"] if (r["topic"], r["partition"]) == tuple(place.values())]
+        follower = next(r for r in of_place if r["broker"] != leader)
+        change(follower["epochs"])
+    return int(follower["broker"])
+
+
+def _begins(copy: Copy, broker: int) -> dict[int, int]:
+    """The first offset of each epoch on a disk."""
+    begins: dict[int, int] = {}
+    for batch in copy.original.rows("batches", **_PLAIN, broker=broker):
+        begins.setdefault(batch["leader_epoch"], batch["base_offset"])
+    assert len(begins) > 1, begins
+    return begins
+
+
+def _begins_by(copy: Copy, offsets: int) -> int:
+    """The second epoch with batches begins so much later. Returns the broker."""
+    second = sorted(_begins(copy, 2))[1]
+
+    def change(epochs: list[list[int]]) -> None:
+        next(entry for entry in epochs if entry[0] == second)[1] += offsets
+
+    return _checkpoint(copy, change)
+
+
+@plant
+def epoch_lookup_checkpoint_without_an_epoch(copy: Copy) -> Expected:
+    """A follower that has batches of an epoch would tell its leader of an older one."""
+    broker = _checkpoint(copy, lambda epochs: epochs.__delitem__(slice(1, None)))
+    first = sorted(_begins(copy, broker).values())[1]
+    return fails([(Kind.EPOCH_LOOKUP.value, "plain", 0, first)], by_documents=True)
+
+
+@plant
+def epoch_lookup_checkpoint_begins_late(copy: Copy) -> Expected:
+    """As leader it would make others keep a record that is not of that epoch."""
+    first = sorted(_begins(copy, _begins_by(copy, 1)).values())[1]
+    return fails([(Kind.EPOCH_LOOKUP.value, "plain", 0, first)], by_documents=True)
+
+
+@plant
+def epoch_lookup_checkpoint_begins_early(copy: Copy) -> Expected:
+    first = min(_begins(copy, _begins_by(copy, -1)).values())
+    return fails([(Kind.EPOCH_LOOKUP.value, "plain", 0, first)], by_documents=True)
+
+
+@plant
+def near_epoch_lookup_checkpoint_with_one_epoch_more(copy: Copy) -> Expected:
+    """A leader that wrote nothing."""
+    _checkpoint(copy, lambda epochs: epochs.append([epochs[-1][0] + 1, _log_end(copy)]))
+    return passes()
+
+
+@plant
+def near_epoch_lookup_checkpoint_from_the_log_start(copy: Copy) -> Expected:
+    """Retention raises the log start while the disks are read."""
+
+    def raised(epochs: list[list[int]]) -> None:
+        epochs[0][1] += 3
+
+    _checkpoint(copy, raised, _SIZED)
+    return passes()

@@ -1,4 +1,4 @@
-"""Plants in the sequence numbers and epochs of idempotent producers on the disks, each with its near miss."""
+"""Plants in the sequence numbers and epochs on the disks, each with its near miss."""
 
 from __future__ import annotations
 
@@ -75,4 +75,50 @@ def near_out_of_sequence_after_expiry(copy: Copy) -> Expected:
     before = [row["base_offset"] for row in copy.original.rows("batches", **_PLACE, broker=2, control=None)]
     old = {offset for offset in before if offset < later[0]["base_offset"]}
     copy.change("batches", {"max_timestamp_ms": 0}, **_PLACE, base_offset=old)
+    return passes()
+
+
+# --- leader epochs ---
+
+
+@plant
+def wrong_epoch_that_nobody_had(copy: Copy) -> Expected:
+    """Everything that brokers say about the partition has the same epoch, which no controller gave."""
+    keys = {"topic": "keys", "partition": 0}
+    batches = copy.original.rows("batches", **keys)
+    epoch = max(batch["leader_epoch"] for batch in batches)
+    first = min(batch["base_offset"] for batch in batches if batch["leader_epoch"] == epoch)
+    for table in ("batches", "observations"):
+        copy.change(table, {"leader_epoch": epoch + 1}, **keys, leader_epoch=epoch)
+    copy.change("epoch_ends", {"epoch": epoch + 1, "reported_epoch": epoch + 1}, **keys, epoch=epoch)
+    with copy.document("cluster") as cluster:
+        for lineage in cluster["lineages"]:
+            if lineage["topic"] == "keys":
+                lineage["epochs"] = [[one + (one == epoch), start] for one, start in lineage["epochs"]]
+    return fails([(Kind.WRONG_EPOCH.value, "keys", 0, first)], by_documents=True)
+
+
+def _sent_after_its_epoch(copy: Copy, after_s: int) -> Row:
+    """The last batch of the first leader of plain/0 was sent so long after the next one led and the last step."""
+    batches = copy.original.rows("batches", **_PLACE, control=None)
+    first = min(batch["leader_epoch"] for batch in batches)
+    last = [batch for batch in batches if batch["leader_epoch"] == first][-1]
+    with copy.document("steps") as steps:
+        over_ns = max(step["healed_ns"] or step["ended_ns"] for step in steps)
+    sent_ms = over_ns // 10**6 + after_s * 1000
+    copy.change("batches", {"max_timestamp_ms": sent_ms}, **_PLACE, base_offset=last["base_offset"])
+    return last
+
+
+@plant
+def wrong_epoch_of_a_deposed_leader(copy: Copy) -> Expected:
+    """It goes on as if no other replica had been elected, and the followers copy what it writes."""
+    last = _sent_after_its_epoch(copy, 20)
+    return fails([(Kind.WRONG_EPOCH.value, "plain", 0, last["base_offset"])], by_documents=True)
+
+
+@plant
+def near_wrong_epoch_shortly_after_the_next(copy: Copy) -> Expected:
+    """A starved broker learns late that it was replaced."""
+    _sent_after_its_epoch(copy, 8)
     return passes()
