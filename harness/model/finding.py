@@ -269,14 +269,16 @@ class Kind(FindingKind, Described):
     )
     UNAVAILABLE = (
         "unavailable",
-        "A leader acknowledged nothing on a partition with enough replicas in sync, and served others meanwhile.",
+        "A partition with enough replicas in sync acknowledged nothing while others did, or had no leader.",
         {"ledger", "steps.json"},
+        {"history.json"},
     )
     ADMIN_LOST = (
         "admin_lost",
         "The result of an acknowledged admin operation is missing from the metadata.",
         {"admin_ops", "admin_views"},
         {"cluster.json"},
+        {"history.json", "steps.json"},
     )
     ADMIN_RESURRECTED = (
         "admin_resurrected",
@@ -285,8 +287,9 @@ class Kind(FindingKind, Described):
     )
     ADMIN_PHANTOM = (
         "admin_phantom",
-        "The metadata contains a topic, setting, ACL or user that nobody requested, or whose request was refused.",
+        "The metadata has a topic, setting, ACL, user, deletion or level that nobody requested, or that was refused.",
         {"admin_views"},
+        {"history.json"},
     )
     METADATA_DIVERGENCE = (
         "metadata_divergence",

@@ -271,6 +271,145 @@ def _next_epoch(last: Row) -> int:
     return int(last["partition_epoch"]) + 1
 
 
+# --- changes that nobody asked for ---
+
+_PHANTOM: Final[Broken] = (Kind.ADMIN_PHANTOM.value, None, None, None)
+
+
+def _one_more(copy: Copy, like: Row, **changed: Any) -> None:
+    """One more change, the last one; like another one but for `changed`."""
+    with copy.document("history") as history:
+        rows = history["changes"]
+        row = next(r for r in reversed(rows) if all(r.get(name) == value for name, value in like.items()))
+        last = {"offset": history["end"] - 1, "time_ns": rows[-1]["time_ns"], "from_snapshot": False}
+        rows.append(row | last | changed)
+
+
+def _default_goes(copy: Copy, key: str) -> None:
+    _one_more(copy, {"type": "config"}, kind="broker", name="", key=key, value=None)
+
+
+def _fact(copy: Copy, kind: FactKind, **more: Any) -> None:
+    """A step that is no fault did this."""
+    with copy.document("steps") as steps:
+        step = next(one for one in steps if not one["is_fault"])
+        step["facts"].append({"kind": kind.value, "from_ns": step["started_ns"], "to_ns": step["ended_ns"], **more})
+        step["effect"] = {"held": True, "because": "the brokers report it", "seen": {}}
+
+
+def _level(copy: Copy, by: int) -> None:
+    """A controller writes another level of metadata.version, which the brokers report."""
+    with copy.document("cluster") as cluster:
+        level = cluster["brokers"][0]["features"]["metadata.version"] + by
+        for view in cluster["brokers"]:
+            view["features"]["metadata.version"] = level
+    _one_more(copy, {"type": "feature"}, feature="metadata.version", level=level)
+
+
+@plant
+def admin_phantom_default_of_all_brokers(copy: Copy) -> Expected:
+    """The default is removed, and the brokers would serve writes with one replica in sync."""
+    _default_goes(copy, "min.insync.replicas")
+    with copy.document("cluster") as cluster:
+        for view in cluster["brokers"]:
+            view["dynamic"].get("", {}).pop("min.insync.replicas", None)
+    return fails([_PHANTOM], by_documents=True)
+
+
+@plant
+def near_admin_phantom_default_that_an_admin_sets(copy: Copy) -> Expected:
+    """The admin of the load works with this setting; its own checks judge the result."""
+    _default_goes(copy, "max.connections.per.ip")
+    with copy.document("cluster") as cluster:
+        for view in cluster["brokers"]:
+            view["dynamic"].get("", {}).pop("max.connections.per.ip", None)
+    return passes()
+
+
+@plant
+def admin_phantom_setting_of_an_internal_topic(copy: Copy) -> Expected:
+    """Retention would delete committed offsets."""
+    internal = {"type": "config", "kind": "topic", "name": "__consumer_offsets", "key": "cleanup.policy"}
+    _one_more(copy, internal, value=None)
+    return fails([(Kind.ADMIN_PHANTOM.value, "__consumer_offsets", None, None)], by_documents=True)
+
+
+@plant
+def admin_phantom_lower_feature_level(copy: Copy) -> Expected:
+    _level(copy, -1)
+    return fails([_PHANTOM], by_documents=True)
+
+
+@plant
+def near_admin_phantom_higher_feature_level_in_an_upgrade(copy: Copy) -> Expected:
+    _fact(copy, FactKind.FEATURES_RAISED)
+    _level(copy, 1)
+    return passes()
+
+
+@plant
+def admin_lost_feature_level(copy: Copy) -> Expected:
+    """A step raised levels and saw them, and the metadata log does not have them."""
+    _fact(copy, FactKind.FEATURES_RAISED)
+    return fails([(Kind.ADMIN_LOST.value, None, None, None)], by_documents=True)
+
+
+def _topic_goes(copy: Copy) -> None:
+    """After all reads a controller deletes a topic."""
+    _one_more(copy, {"type": "topic", "topic": "plain"}, event="deleted")
+    with copy.document("cluster") as cluster:
+        for view in cluster["brokers"]:
+            for rows in (view["partitions"], view["described"]):
+                rows[:] = [row for row in rows if row["topic"] != "plain"]
+            view["settings"].pop("plain", None)
+
+
+@plant
+def admin_phantom_deletion(copy: Copy) -> Expected:
+    _topic_goes(copy)
+    return fails([(Kind.ADMIN_PHANTOM.value, "plain", None, None)], by_documents=True)
+
+
+# --- partitions without a leader ---
+
+
+def _without_leader(copy: Copy, *, fenced: bool) -> None:
+    """For 2 s plain/0 has no leader, and the last of its replicas in sync runs, or is fenced."""
+    with copy.document("history") as history:
+        rows, end = history["changes"], history["end"]
+        state = next(
+            r for r in reversed(rows) if r["type"] == "partition" and (r["topic"], r["partition"]) == ("plain", 0)
+        )
+        broker = next(r for r in reversed(rows) if r["type"] == "broker" and r["broker"] == state["leader"])
+        begin_ns, isr = rows[-1]["time_ns"], [state["leader"]]
+        steps = [
+            state | {"leader": -1, "isr": isr, "created": False},
+            *([broker | {"event": "fenced", "fenced": True}] if fenced else []),
+            *([broker | {"event": "unfenced", "fenced": False}] if fenced else []),
+            state | {"isr": isr, "created": False},
+            state | {"created": False},
+        ]
+        for nth, row in enumerate(steps):
+            of_time = {"offset": end + nth, "time_ns": begin_ns + (2 * 10**9 if nth >= len(steps) // 2 else 0)}
+            if row["type"] == "partition":
+                of_time["partition_epoch"] = state["partition_epoch"] + nth + 1
+                of_time["leader_epoch"] = state["leader_epoch"] + (1 if row["leader"] == -1 else 2)
+            rows.append(row | of_time)
+        history["end"] = end + len(steps)
+
+
+@plant
+def unavailable_without_a_leader(copy: Copy) -> Expected:
+    _without_leader(copy, fenced=False)
+    return fails([(Kind.UNAVAILABLE.value, "plain", 0, None)], by_documents=True)
+
+
+@plant
+def near_unavailable_while_its_broker_is_fenced(copy: Copy) -> Expected:
+    _without_leader(copy, fenced=True)
+    return passes()
+
+
 def _serves(copy: Copy, topic: str, key: str, value: str) -> None:
     """The brokers report this value at the end."""
     with copy.document("cluster") as cluster:
