@@ -33,7 +33,7 @@ from harness.verify.engine.steps import facts_in, step_at
 from harness.verify.promise import Check
 from harness.verify.sentences import promise
 
-LEADERLESS_S: Final = 1.0
+LEADERLESS_S: Final = 5.0
 _NS: Final = 10**9
 _Place = tuple[str, int]  # topic id and partition
 

@@ -41,6 +41,13 @@ def read(*offsets: int, reader: str = "live", given: bool = True, previous: bool
     return built
 
 
+def unread(built: Built) -> Built:
+    """The same without live readers."""
+    built.scenario["readers"] = []
+    built.tables["observations"] = [row for row in built.tables["observations"] if row["kind"] != "live"]
+    return built
+
+
 def without_offsets(text: str = MANY) -> Built:
     return recorded(OFFSETS, text=text).change("ledger", {"offset": None})
 
@@ -52,7 +59,7 @@ def of_other_client(built: Built) -> Built:
 
 CASES: dict[str, tuple[Built, list[str]]] = {
     "nothing was recorded": (recorded(), []),
-    "another harness": (of_other_client(recorded()), []),
+    "another harness": (of_other_client(unread(recorded())), []),
     "samples": (recorded("positions"), [LOST.format("positions")]),
     "samples of a broker": (recorded("positions/broker-2"), [LOST.format("positions/broker-2")]),
     "a table": (recorded("lookups", "ledger", "batches"), [LOST.format("lookups")]),
@@ -61,7 +68,7 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "views of brokers": (recorded("cluster.json: brokers"), [LOST.format("cluster.json: brokers")]),
     "the history": (recorded("history.json"), [LOST.format("history.json")]),
     "a part of a later version": (recorded("tea.json"), [LOST.format("tea.json")]),
-    "a run without live readers": (recorded(GIVEN, PREVIOUS), []),
+    "a run without live readers": (unread(recorded(GIVEN, PREVIOUS)), []),
     "a reader with all columns": (read(0, 1, 2, 3), []),
     "a reader without times": (
         read(0, 1, 2, 3, given=False),

@@ -36,7 +36,10 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "larger": (batch(), ["too_large 1"]),
     "as large": (batch(LIMIT), []),
     "a topic without a limit of its own": (batch(key="segment.ms"), []),
-    "a marker": (batch().change("batches", {"control": "commit"}, base_offset=2), []),
+    "a marker": (
+        batch(LIMIT).change("batches", {"control": "commit", "size_bytes": LIMIT + 1}, base_offset=3),
+        [],
+    ),
     "a compacted topic": (batch(compacted=True), []),
     "a step changed the limit": (changed("t"), []),
     "a step changed that of another topic": (changed("other"), ["too_large 1"]),

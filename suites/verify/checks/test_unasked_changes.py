@@ -25,7 +25,7 @@ INTERNAL: Final = "__consumer_offsets"
 
 def step(kind: FactKind, *, held: bool | None = True, **more: Any) -> Step:
     fact = Fact(kind=kind, from_ns=START_NS, to_ns=START_NS, **more)
-    times = {"started_ns": START_NS, "ended_ns": START_NS, "healed_ns": None}
+    times: dict[str, Any] = {"started_ns": START_NS, "ended_ns": START_NS, "healed_ns": None}
     return Step(
         name="s", do="s", is_fault=False, facts=(fact,), events=(), effect=Effect(held=held, because=""), **times
     )
