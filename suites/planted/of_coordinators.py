@@ -172,6 +172,109 @@ def coordinator_log_with_commits_that_were_aborted(copy: Copy) -> Expected:
     return fails([WRONG], by_documents=True)
 
 
+def _agreed(copy: Copy, **changed: Any) -> None:
+    """The log of the coordinator, its copies and the answer have these fields of payments."""
+    (state,) = states_of(copy, "transaction", PAYMENTS)
+    for one in (state, *state["copies"]):
+        one["logged"] = one["logged"] | changed
+    state["answered"] = state["answered"] | changed
+
+
+def _last_end(copy: Copy) -> dict[str, Any]:
+    """The last transaction of payments with acknowledged records. Later ones, without records, are left out."""
+    rows = copy.original.rows("transactions", producer=PAYMENTS)
+    for row in sorted(rows, key=lambda row: row["called_ns"], reverse=True):
+        if copy.original.rows("ledger", txn_id=row["txn_id"], outcome="acked"):
+            assert row["outcome"] in ("committed", "aborted")
+            return row
+        copy.drop("transactions", txn_id=row["txn_id"])
+    raise AssertionError("no transaction has acknowledged records")
+
+
+def _other_end(row: dict[str, Any]) -> str:
+    return "CompleteAbort" if row["outcome"] == "committed" else "CompleteCommit"
+
+
+def _forgotten(copy: Copy) -> None:
+    """Neither log nor coordinator has the transactional id."""
+    (state,) = states_of(copy, "transaction", PAYMENTS)
+    state |= {"logged": None, "answered": None, "commits": None, "commit_records": None}
+    for one in state["copies"]:
+        one["logged"] = None
+
+
+@plant
+def coordinator_forgot_a_transactional_id(copy: Copy) -> Expected:
+    _forgotten(copy)
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def coordinator_without_a_transactional_id(copy: Copy) -> Expected:
+    """No coordinator has a state of it, and all were asked."""
+    with copy.document("cluster") as cluster:
+        states = cluster["coordinators"]["states"]
+        states[:] = [one for one in states if one["name"] != PAYMENTS or one["kind"] != "transaction"]
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def near_wrong_coordinator_state_forgotten_after_expiration(copy: Copy) -> Expected:
+    _forgotten(copy)
+    with copy.document("cluster") as cluster:
+        for snapshot in cluster["snapshots"]:
+            for settings in snapshot["broker_configs"].values():
+                settings["transactional.id.expiration.ms"] = "1000"
+    return passes()
+
+
+@plant
+def coordinator_transaction_with_the_other_end(copy: Copy) -> Expected:
+    _agreed(copy, state=_other_end(_last_end(copy)))
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def near_wrong_coordinator_state_after_a_last_transaction_without_an_answer(copy: Copy) -> Expected:
+    row = _last_end(copy)
+    copy.change("transactions", {"outcome": "unknown"}, txn_id=row["txn_id"])
+    _agreed(copy, state=_other_end(row))
+    return passes()
+
+
+@plant
+def coordinator_transaction_with_another_producer_id(copy: Copy) -> Expected:
+    _agreed(copy, producer_id=987_654)
+    return fails([WRONG], by_documents=True)
+
+
+def _epoch_of_batches(copy: Copy) -> int:
+    """Producers of the paid topic other than payments write without transactions."""
+    return max(int(row["producer_epoch"]) for row in copy.original.rows("batches", topic="paid", transactional=True))
+
+
+@plant
+def coordinator_transaction_with_an_epoch_below_its_batches(copy: Copy) -> Expected:
+    """The next client would get an epoch that leaders know already."""
+    _agreed(copy, producer_epoch=_epoch_of_batches(copy) - 1)
+    return fails([WRONG], by_documents=True)
+
+
+@plant
+def near_wrong_coordinator_state_with_a_later_epoch(copy: Copy) -> Expected:
+    """Another client was initialised, and wrote nothing."""
+    _agreed(copy, producer_epoch=_epoch_of_batches(copy) + 2)
+    return passes()
+
+
+@plant
+def coordinator_log_with_fewer_transactions_than_decisions(copy: Copy) -> Expected:
+    """It has as many decisions as commits were acknowledged, and some are about the same transaction."""
+    (state,) = states_of(copy, "transaction", PAYMENTS)
+    state["commits"] = _told(copy)["committed"] - 2
+    return fails([WRONG], by_documents=True)
+
+
 @plant
 def coordinator_copy_with_another_offset(copy: Copy) -> Expected:
     """A follower in sync has an older commit, so a coordinator that loads its log will have it, too."""

@@ -32,6 +32,7 @@ class PlannedProducer(Record, frozen=True, kw_only=True):
     client: Annotated[str | None, meaning("its client; `kafka-streams` writes only what it reads")] = None
     transactions: Annotated[PlannedTransactions | None, meaning("its transactions; null = none")] = None
     processes: Annotated[PlannedProcessing | None, meaning("its input; null = none")] = None
+    config: Annotated[dict[str, str] | None, meaning("settings of its client; null = none")] = None
 
 
 class PlannedReader(Record, frozen=True, kw_only=True):

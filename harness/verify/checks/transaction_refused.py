@@ -191,7 +191,7 @@ def _doubt(finding: Finding) -> Doubt:
 
 def _findings(case: Case, mine: Calls) -> Iterator[tuple[str, Finding]]:
     """The findings, each with the name of the producer."""
-    disturbed, expiration_ms, recovered_ns = _disturbed(case), _expiration_ms(case), _recovered_ns(case)
+    disturbed, expiration_ms, recovered_ns = _disturbed(case), id_expiration_ms(case), _recovered_ns(case)
     for (producer, call), failures in sorted(mine.failed.items()):
         inits, failed_first = mine.initialised[producer], _first_calls(mine, producer)
         counted = [
@@ -209,7 +209,7 @@ def _findings(case: Case, mine: Calls) -> Iterator[tuple[str, Finding]]:
 def _refused_once(known: Known, mine: Calls) -> Iterator[tuple[str, Finding]]:
     """A finding for each producer of the release's own client, and kind of call, that lost its transaction without a
     reason."""
-    case, expiration_ms = known.case, _expiration_ms(known.case)
+    case, expiration_ms = known.case, id_expiration_ms(known.case)
     if may_have_forgotten(case, TRANSACTIONS) or any(facts_in(case.steps, FactKind.CLOCK_CHANGED)):
         return
     for (producer, call), failures in sorted(mine.failed.items()):
@@ -291,7 +291,7 @@ def _is_younger(one: Failure, since_ns: int | None, expiration_ms: int) -> bool:
     return one.returned_ns - since_ns < min(one.transaction_timeout_ms, expiration_ms) * NS_PER_MS
 
 
-def _expiration_ms(case: Case) -> int:
+def id_expiration_ms(case: Case) -> int:
     """The smallest transactional.id.expiration.ms that a broker reports."""
     reported = [settings for of in case.cluster.snapshots for settings in (of.broker_configs or {}).values()]
     known = [settings.get(_EXPIRATION) for settings in reported]
