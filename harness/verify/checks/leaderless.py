@@ -138,5 +138,5 @@ CHECK: Final = Check(
     shares=(Kind.UNAVAILABLE,),
     adds=_without_leader,
     order=Order(findings=30),
-    planted=("unavailable_without_a_leader", "near_unavailable_while_its_broker_is_fenced"),
+    planted=("unavailable_without_a_leader", "near_unavailable_without_a_leader_for_a_moment"),
 )
