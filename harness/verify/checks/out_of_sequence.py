@@ -34,9 +34,9 @@ _SEQUENCES: Final = 2**31  # after the highest number comes 0
 class Follows(Reason):
     """What is wrong about a batch after the one before it, whose offset is `other`."""
 
-    GAP = "gap", "Sequence numbers are missing between two batches of one producer epoch."
-    BEGIN = "begin", "A new producer epoch begins with another sequence number than 0."
-    OLDER = "older", "The batch has a lower producer epoch than one before it."
+    GAP = "sequence_gap", "Sequence numbers are missing between two batches of one producer epoch."
+    BEGIN = "sequence_begin", "A new producer epoch begins with another sequence number than 0."
+    OLDER = "older_producer", "The batch has a lower producer epoch than one before it."
 
 
 def out_of_sequence(given: Prepared) -> DataFrame:

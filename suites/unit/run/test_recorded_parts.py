@@ -57,7 +57,7 @@ def test_columns_are_named_with_their_table_and_the_history_if_the_run_wrote_it(
 def test_a_writer_without_rows_is_not_named(tmp_path: Any) -> None:
     bundle = BundleWriter(tmp_path)
     bundle.table("positions", "broker-1")
-    row = {"topic": "t", "topic_id": "T", "partition": 0, "epoch": 1, "asked_ns": 1, "at_ns": 2}
+    row = {"topic": "t", "topic_id": "T", "partition": 0, "epoch": 1, "asked_ns": 1}
     bundle.table("epoch_ends", "all").append(row)
     bundle.close()
     assert bundle.with_rows() == [("epoch_ends", "all")]
