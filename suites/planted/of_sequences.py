@@ -88,7 +88,7 @@ def wrong_epoch_that_nobody_had(copy: Copy) -> Expected:
     batches = copy.original.rows("batches", **keys)
     epoch = max(batch["leader_epoch"] for batch in batches)
     first = min(batch["base_offset"] for batch in batches if batch["leader_epoch"] == epoch)
-    for table in ("batches", "observations"):
+    for table in ("batches", "observations", "lookups"):
         copy.change(table, {"leader_epoch": epoch + 1}, **keys, leader_epoch=epoch)
     copy.change("epoch_ends", {"epoch": epoch + 1, "reported_epoch": epoch + 1}, **keys, epoch=epoch)
     with copy.document("cluster") as cluster:

@@ -42,7 +42,7 @@ def append(stream: int, seq: int, partition: int = 0, **more: Any) -> Edit:
     """One more record at the end of a log."""
 
     def edit(history: History) -> None:
-        history.logs[partition].append(Entry(stream, seq, history.now_ns, 0, **more))
+        history.logs[partition].append(Entry(stream, seq, history.now_ns, **more))
 
     return edit
 

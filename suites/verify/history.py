@@ -41,7 +41,6 @@ class Entry:
     stream: int
     seq: int
     at_ns: int
-    epoch: int
     txn: int | None = None
     visible: bool = True
     producer_id: int = 7
@@ -132,7 +131,7 @@ class History:
                 row = self.transactions.setdefault(nth, {"called_ns": self.now_ns, "outcome": ENDS[closing]})
                 row["outcome"] = ENDS[closing]
             elif letter in ENDS:
-                log.append(Entry(-1, -1, self.now_ns, self.lineage[partition][-1][0], nth))
+                log.append(Entry(-1, -1, self.now_ns, nth))
                 self.transactions[nth]["ended_ns"] = self.now_ns
                 closing = ""
             elif letter == "|":
@@ -163,7 +162,7 @@ class History:
             }
         )
         if letter in "AaU":
-            log.append(Entry(stream, seq, self.now_ns, self.lineage[partition][-1][0], txn, visible))
+            log.append(Entry(stream, seq, self.now_ns, txn, visible))
 
     @staticmethod
     def _place(partition: int) -> Row:
@@ -229,7 +228,7 @@ class History:
                         "intact": True,
                         "timestamp_ms": entry.at_ns // MS,
                         "txn_id": None,
-                        "leader_epoch": entry.epoch,
+                        "leader_epoch": self._epoch_at(partition, offset),
                     }
 
     def _commits(self) -> Iterator[Row]:
@@ -256,7 +255,7 @@ class History:
                         "base_offset": offset,
                         "last_offset": offset,
                         "count": 1,
-                        "leader_epoch": entry.epoch,
+                        "leader_epoch": self._epoch_at(partition, offset),
                         "producer_id": entry.producer_id if self.idempotent else -1,
                         "producer_epoch": entry.producer_epoch if self.idempotent else -1,
                         "base_sequence": entry.seq,
@@ -269,6 +268,10 @@ class History:
                         "crc_ok": True,
                         "digest": entry.stream * 1000 + entry.seq,
                     }
+
+    def _epoch_at(self, partition: int, offset: int) -> int:
+        """The leader epoch of an offset, as the lineage has it."""
+        return max(epoch for epoch, start in self.lineage[partition] if start <= offset)
 
     def _reads(self) -> Iterator[Row]:
         for partition, log in enumerate(self.logs):

@@ -155,7 +155,7 @@ def _misroute(_: Random, history: History) -> bool:
     if len(history.logs) < 2:
         return False
     entry = next(e for e in history.logs[0] if e.stream == 1)
-    history.logs[1].append(Entry(entry.stream, entry.seq, history.now_ns, 0))
+    history.logs[1].append(Entry(entry.stream, entry.seq, history.now_ns))
     return True
 
 

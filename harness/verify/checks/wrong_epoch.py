@@ -81,11 +81,12 @@ def _is_timed(case: Case, topic: str) -> bool:
 
 
 def _late(case: Case, states: Sequence[PartitionChange], rows: Sequence[DiskEpoch]) -> Finding | None:
-    """The batch that was sent longest after the next epoch had begun."""
+    """The epoch whose leader went on longest. If several brokers have batches of it, two must show that: a leader that
+    others follow is wrong for sure, and one disk may have a header that is."""
     found = [(late_ns, row) for row in rows if (late_ns := after_its_epoch_ns(case, states, row)) is not None]
-    if not found:
-        return None
-    longest_ns, row = max(found, key=lambda one: one[0])
+    found.sort(key=lambda one: -one[0])
+    shown = [[one for one in found if one[1].epoch == epoch][:2][-1] for epoch in {row.epoch for _, row in found}]
+    longest_ns, row = max(shown, default=(0, rows[0]), key=lambda one: one[0])
     if row.newest is None or longest_ns <= _LEARNED_NS + _CLOCKS_NS:
         return None
     same = [other for _, other in found if (other.epoch, other.newest) == (row.epoch, row.newest)]
@@ -97,14 +98,14 @@ def _late(case: Case, states: Sequence[PartitionChange], rows: Sequence[DiskEpoc
 
 
 def after_its_epoch_ns(case: Case, states: Sequence[PartitionChange], row: DiskEpoch) -> int | None:
-    """How long after the next leader epoch, and after the last fault, the newest batch of an epoch was sent; None
-    without a next epoch, or if a fault was active at that time."""
-    given_ns = min((state.time_ns for state in states if state.leader_epoch > row.epoch), default=None)
+    """How long after the next leader epoch, and after all faults until then, the newest batch of an epoch was sent,
+    below 0 if it was before; None without a next epoch."""
+    given_ns = next((state.time_ns for state in states if state.leader_epoch > row.epoch), None)
     if given_ns is None or row.newest_ms is None:
         return None
     sent_ns = row.newest_ms * NS_PER_MS
     over_ns = max([given_ns, *(to_ns for from_ns, to_ns in _disturbances(case) if from_ns <= sent_ns)])
-    return sent_ns - over_ns if sent_ns > over_ns else None
+    return sent_ns - over_ns
 
 
 def _disturbances(case: Case) -> Iterator[tuple[int, int]]:

@@ -148,7 +148,7 @@ def started_at_2(start: int) -> Built:
     """A log that started at 2 before the run, and at `start` after it; nothing is limited by time."""
 
     def older(history: History) -> None:
-        history.logs[0][:0] = [Entry(-1, -1, START_NS, 0), Entry(-1, -1, START_NS, 0)]
+        history.logs[0][:0] = [Entry(-1, -1, START_NS), Entry(-1, -1, START_NS)]
         for row in history.ledger:
             row["offset"] += 2
         history.starts[0] = start

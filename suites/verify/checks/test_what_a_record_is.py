@@ -52,13 +52,16 @@ def with_codec(
     return built
 
 
-def with_append_times(*at_ms: int, epoch: Mapping[int, int] | None = None, of: str = "append", **event: Any) -> Built:
-    """The LogAppendTime of its batches, in order, in ms after the start."""
-    built = contract(History(TEXT).build(), timestamp_type=of)
+def with_append_times(*at_ms: int, elected_at: int | None = None, of: str = "append", **event: Any) -> Built:
+    """The LogAppendTime of its batches, in order, in ms after the start. elected_at: where another leader began."""
+
+    def elect(history: History) -> None:
+        history.lineage[0] += [] if elected_at is None else [[1, elected_at]]
+
+    built = contract(History(TEXT).build(elect), timestamp_type=of)
     for row in built.tables["batches"]:
         at = row["base_offset"]
-        more = {"timestamp_type": of, "leader_epoch": (epoch or {}).get(at, 0)}
-        row |= more | {"max_timestamp_ms": START_NS // MS + at_ms[at]}
+        row |= {"timestamp_type": of, "max_timestamp_ms": START_NS // MS + at_ms[at]}
     return built.event("clock", nodes=[1], **event) if event else built
 
 
@@ -113,7 +116,7 @@ CASES: Final[dict[str, tuple[Built, list[str]]]] = {
     "times that go back": (with_append_times(*BACK), ["corrupt 1"]),
     "times that increase": (with_append_times(*sorted(BACK)), []),
     "times that go back by less than clocks differ": (with_append_times(1000, 2000, 3000, 2600, 3001, 3002), []),
-    "times of another leader that go back": (with_append_times(*BACK, epoch={3: 1, 4: 1, 5: 1}), []),
+    "times of another leader that go back": (with_append_times(*BACK, elected_at=3), []),
     "client times that go back": (with_append_times(*BACK, of="create"), []),
     "times that go back after a clock was set": (with_append_times(*BACK, jump_ms=-2000, rate=1.0), []),
 }

@@ -69,6 +69,11 @@ def test_the_time_counts_from_the_end_of_the_last_fault() -> None:
     assert len(details(with_fault("config_set", 2, 30, topic="t", config={}), epoch(0, sent_s=42))) == 1
 
 
+def test_one_disk_of_several_does_not_show_that_a_leader_went_on() -> None:
+    assert details(case(), epoch(0), epoch(0, broker=2), epoch(0, sent_s=90, broker=3)) == []
+    assert len(details(case(), epoch(0), epoch(0, sent_s=80, broker=2), epoch(0, sent_s=90, broker=3))) == 1
+
+
 @pytest.mark.parametrize(
     ("legal", "row"),
     [

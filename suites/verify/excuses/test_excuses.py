@@ -76,7 +76,7 @@ def next_leader_lacks_the_last(history: History) -> None:
 
 def resent_reordered(history: History) -> None:
     """An earlier record is sent again with a new epoch and is after a later one; the first copy was not written."""
-    history.logs[0] = [*history.logs[0], Entry(1, 1, history.now_ns, 0, producer_epoch=1)]
+    history.logs[0] = [*history.logs[0], Entry(1, 1, history.now_ns, producer_epoch=1)]
 
 
 def power(

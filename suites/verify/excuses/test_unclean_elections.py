@@ -67,7 +67,7 @@ def replaced(offset: int) -> Edit:
     """Another producer's record is at the offset of a lost one."""
 
     def edit(history: History) -> None:
-        history.logs[0][offset] = Entry(2, 0, history.now_ns, history.lineage[0][-1][0])
+        history.logs[0][offset] = Entry(2, 0, history.now_ns)
 
     return edit
 
