@@ -258,7 +258,7 @@ class History:
                         "leader_epoch": self._epoch_at(partition, offset),
                         "producer_id": entry.producer_id if self.idempotent else -1,
                         "producer_epoch": entry.producer_epoch if self.idempotent else -1,
-                        "base_sequence": entry.seq,
+                        "base_sequence": -1,  # histories have records that no leader would take
                         "transactional": entry.txn is not None,
                         "control": "commit" if entry.stream == -1 else None,
                         "codec": "none",

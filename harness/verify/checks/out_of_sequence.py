@@ -52,6 +52,7 @@ def out_of_sequence(given: Prepared) -> DataFrame:
     hole = F.coalesce(F.col("base_offset") != F.lag("last_offset").over(log) + 1, F.lit(True))
     batches = given.batches.where("broker >= 0").join(judged, [BUNDLE, "topic"]).withColumn("hole", hole.cast("int"))
     sent = batches.withColumn("holes", F.sum("hole").over(log)).where("producer_id >= 0")
+    sent = sent.where("control IS NOT NULL OR base_sequence >= 0")
     before = Window.partitionBy(*PLACE, "broker", "holes", "producer_id").orderBy("base_offset")
     data = F.col("control").isNull()
     end = F.when(data, (F.col("base_sequence") + F.col("count")) % _SEQUENCES)
