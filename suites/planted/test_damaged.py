@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -15,6 +16,9 @@ from harness.model.schemas import REQUIRED_DOCUMENTS, TABLES
 from suites.planted.copies import Copy, Original
 
 pytestmark = pytest.mark.kafka
+
+# A run in which no send and no call failed has no part of these.
+_WITH_ROWS: Final = [table for table in TABLES if table not in ("failed_sends", "failed_calls")]
 
 
 @pytest.fixture
@@ -46,7 +50,7 @@ def _refused(bundle: Path, opening: Callable[[Path], Bundle] = Bundle.open) -> s
     return sentence
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", _WITH_ROWS)
 @pytest.mark.parametrize("damage", [_flip, _cut, Path.unlink], ids=["flipped", "truncated", "missing"])
 def test_a_damaged_part_is_refused(bundle: Path, table: str, damage: Callable[[Path], None]) -> None:
     part = _part(bundle, table)
@@ -72,7 +76,7 @@ def test_an_added_part_is_refused(bundle: Path) -> None:
     assert "more-0.parquet" in _refused(bundle)
 
 
-@pytest.mark.parametrize("table", [table for table in TABLES if table != "reservations"])
+@pytest.mark.parametrize("table", [table for table in _WITH_ROWS if table != "reservations"])
 def test_a_truncated_part_is_not_sealed_again(bundle: Path, table: str) -> None:
     """Sealing by hand vouches for the files that exist, but not for one that cannot be read."""
     part = _part(bundle, table)

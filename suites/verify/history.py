@@ -104,10 +104,14 @@ class History:
     """A log for each partition, written letter by letter; `build` makes the evidence that correct brokers and
     readers leave."""
 
-    def __init__(self, *partitions: str, name: str = "", acks: str = "all", idempotent: bool = True) -> None:
+    def __init__(
+        self, *partitions: str, name: str = "", acks: str = "all", idempotent: bool = True, sequences: bool = False
+    ) -> None:
+        """sequences: batches have sequence numbers. Most histories have records that no leader would take with them."""
         self.name = name or " / ".join(partitions)
         self.acks = acks
         self.idempotent = idempotent
+        self.sequences = sequences
         self.logs: list[list[Entry]] = []
         self.ledger: list[Row] = []
         self.transactions: dict[int, Row] = {}
@@ -258,7 +262,7 @@ class History:
                         "leader_epoch": self._epoch_at(partition, offset),
                         "producer_id": entry.producer_id if self.idempotent else -1,
                         "producer_epoch": entry.producer_epoch if self.idempotent else -1,
-                        "base_sequence": -1,  # histories have records that no leader would take
+                        "base_sequence": entry.seq if self.sequences else -1,
                         "transactional": entry.txn is not None,
                         "control": "commit" if entry.stream == -1 else None,
                         "codec": "none",

@@ -84,7 +84,7 @@ def reassigned(metadata: Metadata) -> Metadata:
     assert isinstance(last, PartitionChange)
     first = replace(last, replicas=(1,), isr=(1,))
     moving = replace(first, replicas=(1, 2), adding=(2,), removing=(1,), partition_epoch=1, offset=last.offset + 1)
-    moved = replace(first, replicas=(2,), isr=(2,), leader=2, leader_epoch=1, offset=last.offset + 2)
+    moved = replace(first, replicas=(2,), isr=(2,), leader=2, leader_epoch=1, partition_epoch=2, offset=last.offset + 2)
     metadata.rows[-1:] = [first, replace(moving, time_ns=START_NS + S), replace(moved, time_ns=START_NS + 2 * S)]
     return metadata
 
