@@ -268,14 +268,6 @@ def near_wrong_coordinator_state_with_a_later_epoch(copy: Copy) -> Expected:
 
 
 @plant
-def coordinator_log_with_fewer_transactions_than_decisions(copy: Copy) -> Expected:
-    """It has as many decisions as commits were acknowledged, and some are about the same transaction."""
-    (state,) = states_of(copy, "transaction", PAYMENTS)
-    state["commits"] = _told(copy)["committed"] - 2
-    return fails([WRONG], by_documents=True)
-
-
-@plant
 def coordinator_copy_with_another_offset(copy: Copy) -> Expected:
     """A follower in sync has an older commit, so a coordinator that loads its log will have it, too."""
     _offset(copy)["copies"][0]["logged"]["offset"] -= 1

@@ -235,7 +235,6 @@ CHECK: Final = Check(
         "coordinator_transaction_with_the_other_end",
         "coordinator_transaction_with_another_producer_id",
         "coordinator_transaction_with_an_epoch_below_its_batches",
-        "coordinator_log_with_fewer_transactions_than_decisions",
         "near_wrong_coordinator_state_after_a_last_transaction_without_an_answer",
         "near_wrong_coordinator_state_with_a_later_epoch",
         "near_wrong_coordinator_state_forgotten_after_expiration",

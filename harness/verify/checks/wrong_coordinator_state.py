@@ -17,7 +17,6 @@ from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
-from harness.verify.engine.steps import facts_in
 from harness.verify.excuses.unclean_elections import internal_elections
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
@@ -115,17 +114,6 @@ def _wrong_commits(known: Known, state: CoordinatorState) -> Iterator[Finding]:
     if (records := state.commit_records) is not None and records + _EMPTY < sure and not _may_lose(known.case):
         text = f"{of} {records} transactions of {state.name}, and {sure} commits were acknowledged"
         yield _finding(known.case, Kind.WRONG_COORDINATOR_STATE, text)
-    elif _are_fewer(known.case, state, sure):
-        text = f"{of} {state.commits} different transactions of {state.name}, and {sure} commits were acknowledged"
-        yield _finding(known.case, Kind.WRONG_COORDINATOR_STATE, text)
-
-
-def _are_fewer(case: Case, state: CoordinatorState, sure: int) -> bool:
-    """Whether an uncompacted log is about fewer transactions than the acknowledged commits. Transactions of a producer
-    differ in the time of their begin, unless a clock went back."""
-    if state.commits is None or state.commit_records is None or any(facts_in(case.steps, FactKind.CLOCK_CHANGED)):
-        return False
-    return state.commits + _EMPTY < sure and not _may_lose(case)
 
 
 def _possible(ends: object) -> int:
