@@ -158,7 +158,8 @@ def _shrunk(copy: Copy, from_ns: int, to_ns: int) -> int:
         last = _states(history)[-1]
         alone = {"isr": [last["leader"]], "time_ns": from_ns - 2 * 10**9, "offset": history["end"]}
         whole = {"time_ns": to_ns + CLOCKS_MS * 10**6, "offset": history["end"] + 1}
-        history["changes"] += [last | alone, last | whole]
+        for nth, changed in enumerate((alone, whole), start=1):
+            history["changes"].append(last | changed | {"partition_epoch": last["partition_epoch"] + nth})
         history["end"] += 2
     return int(last["leader"])
 

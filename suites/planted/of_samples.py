@@ -159,6 +159,9 @@ def _stays_eligible(copy: Copy) -> None:
         place = {name: changes[again][name] for name in ("offset", "time_ns", "controller_epoch")}
         isr = [broker for broker in state["isr"] if broker != killed]
         changes.insert(again, state | place | {"isr": isr, "elr": [killed], "created": False})
+        for row in changes[again:]:
+            if row["type"] == "partition" and (row["topic"], row["partition"]) == ("plain", 1):
+                row["partition_epoch"] += 1
 
 
 def _starts_at(copy: Copy, broker: int, from_ns: int, to_ns: int) -> None:
@@ -304,8 +307,10 @@ def _still(copy: Copy, since_s: int) -> tuple[int, int]:
     last = rows[-1]
     with copy.document("history") as history:
         without = [broker for broker in state["isr"] if broker != killed]
-        for isr, at_ns in ((without, last["asked_ns"] - 20 * _S), (state["isr"], last["at_ns"] + 2 * _S)):
+        times = (without, last["asked_ns"] - 20 * _S), (state["isr"], last["at_ns"] + 2 * _S)
+        for nth, (isr, at_ns) in enumerate(times, start=1):
             changed = {"isr": isr, "time_ns": at_ns, "offset": history["end"], "created": False}
+            changed["partition_epoch"] = state["partition_epoch"] + nth
             history["changes"].append(state | changed)
             history["end"] += 1
     since = [row for row in rows if row["asked_ns"] >= last["asked_ns"] - since_s * _S]
