@@ -2,7 +2,7 @@
 
 A log begins the next segment before an append would make the present one larger than segment.bytes. A follower appends
 at once what one fetch gave it, so that the first append of a segment may be larger. A broker that does not apply the
-setting of the topic lets the segment grow: neither retention nor compaction nor the tier then reaches its records.
+setting of the topic fills the segment further: neither retention nor compaction nor the tier reaches its records.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ _SEQUENCES: Final = 2**31  # after the highest number comes 0
 
 
 class Follows(Reason):
-    """What is wrong about a batch after the one before it, whose offset is `other`."""
+    """How a batch does not follow on the one before it, whose offset is `other`."""
 
     GAP = "sequence_gap", "Sequence numbers are missing between two batches of one producer epoch."
     BEGIN = "sequence_begin", "A new producer epoch begins with another sequence number than 0."

@@ -170,7 +170,7 @@ def _claims(case: Case, column: str) -> bool:
 
 
 def _not_there(case: Case, known: set[str]) -> Iterator[str]:
-    """What was not looked at, because its part is missing, or the run did not say that it recorded it."""
+    """Texts about parts that are missing, or that the run did not say it had recorded."""
     for part, (needed, text) in _UNSEEN.items():
         if part not in known and needed(case):
             yield text

@@ -76,7 +76,7 @@ class Written:
 
 @dataclass(slots=True)
 class Clients:
-    """What is known of the transactional clients of one bundle. ended: by producer."""
+    """The transactional clients of one bundle. ended: by producer."""
 
     ended: dict[str, Ended] = field(default_factory=dict)
     written: list[Written] = field(default_factory=list)
