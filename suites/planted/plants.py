@@ -204,6 +204,7 @@ def _append_batch(copy: Copy, record: Record, offset: int, epoch_higher_by: int)
         again = {"base_offset": offset, "last_offset": offset, "count": 1, "segment": on_disk[-1]["segment"]}
         epochs = {
             "producer_epoch": like["producer_epoch"] + epoch_higher_by,
+            "base_sequence": 0 if epoch_higher_by else like["base_sequence"],
             "leader_epoch": on_disk[-1]["leader_epoch"],
         }
         copy.add("batches", [like | again | epochs])

@@ -28,6 +28,7 @@ from harness.verify.excuses.config_history import compacted_until
 from harness.verify.promise import Check, Introduced, span
 
 _HARM: Final = (FactKind.DATA_LOST, FactKind.DISK_DAMAGED)
+_BATCH: Final = ("producer_id", "producer_epoch", "base_sequence")
 _SEQUENCES: Final = 2**31  # after the highest number comes 0
 
 
@@ -52,7 +53,10 @@ def out_of_sequence(given: Prepared) -> DataFrame:
     hole = F.coalesce(F.col("base_offset") != F.lag("last_offset").over(log) + 1, F.lit(True))
     batches = given.batches.where("broker >= 0").join(judged, [BUNDLE, "topic"]).withColumn("hole", hole.cast("int"))
     sent = batches.withColumn("holes", F.sum("hole").over(log)).where("producer_id >= 0")
-    sent = sent.where("control IS NOT NULL OR base_sequence >= 0")
+    # A batch that is there twice is judged as duplicated.
+    again = Window.partitionBy(*PLACE, "broker", *_BATCH).orderBy("base_offset")
+    sent = sent.withColumn("nth", F.row_number().over(again))
+    sent = sent.where("control IS NOT NULL OR (base_sequence >= 0 AND nth = 1)")
     before = Window.partitionBy(*PLACE, "broker", "holes", "producer_id").orderBy("base_offset")
     data = F.col("control").isNull()
     end = F.when(data, (F.col("base_sequence") + F.col("count")) % _SEQUENCES)
