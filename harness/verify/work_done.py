@@ -139,13 +139,14 @@ def _unread(case: Case, counts: Counts) -> Iterator[Doubt]:
     readers = [reader for reader in case.scenario.readers or () if _was_waited_for(case, reader)]
     ids = {partition.topic_id for partition in case.last_partitions}
     stay = [place for place in counts.sent if place[1] in ids and _stays(case, place[0])]
+    anything = {name for name, _ in counts.seen}  # the others are doubts in any case
     for who in dict.fromkeys(reader.group or reader.name for reader in readers):
         members = [reader for reader in readers if who == (reader.group or reader.name)]
         for place in stay:
             reading = [reader.name for reader in members if place[0] in (reader.topics or ())]
             seen = max((counts.seen.get((name, place), -1) for name in reading), default=None)
             last = counts.sent[place].promised_to
-            if seen is not None and last is not None and seen < last:
+            if seen is not None and last is not None and seen < last and any(name in anything for name in reading):
                 text = f"live reader or group {who} received nothing of {place[0]}/{place[2]} above offset {seen}"
                 yield Doubt(
                     DoubtName.READER_BEHIND, f"{text}, and offset {last} was acknowledged before it was stopped"

@@ -91,6 +91,8 @@ def lost_above_every_log_end_and_not_read(copy: Copy) -> Expected:
     gone = _above_every_log_end(copy)
     for record in gone:
         copy.drop("observations", **record.at)
+    with copy.document("run") as run:
+        run["readers_waited"] = None  # they could not wait for what is gone
     return fails(of(Kind.LOST, *gone))
 
 

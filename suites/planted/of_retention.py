@@ -32,7 +32,7 @@ def not_deleted_by_size(copy: Copy) -> Expected:
     _ask_later(copy)
     first = copy.original.rows("batches", topic="sized", broker=BROKER)[0]
     before = first | {"segment": 0, "base_offset": first["base_offset"] - 5, "last_offset": first["base_offset"] - 1}
-    copy.add("batches", [before | {"count": 5}])
+    copy.add("batches", [before | {"count": 5, "base_sequence": first["base_sequence"] - 5}])
     offsets = range(before["base_offset"], first["base_offset"])
     return fails([(Kind.NOT_DELETED.value, "sized", 0, offset) for offset in offsets], by_documents=True)
 
