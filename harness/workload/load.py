@@ -176,11 +176,12 @@ class Load:
 
     def _wait_for_readers(self, deadline_s: float) -> Settled:
         """Waits for readers of records that stay: not in transactions, which may abort, nor where records may be lost,
-        nor superseded. A reader that may have stopped, as configured, is not waited for."""
+        superseded or deleted on request. A reader that may have stopped, as configured, is not waited for."""
         written = [p for p in self._scenario.producers if p.transactions is not None or p.processes or p.acks != "all"]
         changing = {topic for producer in written for topic in producer.topics}
         of = self._contract.topics
-        stay = {t for t in of if t not in changing and not (of[t].unclean_election or of[t].compacted)}
+        lasting = {t for t in of if not (of[t].unclean_election or of[t].compacted or of[t].delete_records)}
+        stay = lasting - changing
         acked = {place: offset for place, offset in self.meters.highest_acked().items() if place[0] in stay}
         readers = [r for r in self._readers.values() if not (r.spec.shares or r.spec.reset)]
         return read_all(readers, acked, deadline_s)

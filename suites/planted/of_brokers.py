@@ -282,7 +282,10 @@ def near_unclean_election_of_the_last_known_leader(copy: Copy) -> Expected:
     """ISR and ELR were empty, and it had led before (KIP-966)."""
     leader = elect_outsider(copy, "plain", 0, at_ns=_last_ack_ns(copy))
     with copy.document("history") as history:
-        history["changes"][-2] |= {"isr": [], "leader": -1, "last_known_elr": [leader]}
+        before, elected = history["changes"][-2:]
+        before |= {"isr": [], "leader": -1, "last_known_elr": [leader], "leader_epoch": before["leader_epoch"] + 1}
+        before["time_ns"] = elected["time_ns"] - 1
+        elected["leader_epoch"] += 1
     return passes()
 
 

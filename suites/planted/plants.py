@@ -54,12 +54,11 @@ def elect_outsider(copy: Copy, topic: str, partition: int, *, at_ns: int, epoch:
     with copy.document("history") as history:
         rows = [row for row in history["changes"] if row["type"] == "partition" and row["topic"] == topic]
         last = [row for row in rows if row["partition"] == partition][-1]
-        old, new = sorted(last["replicas"])[:2]
+        new = min(replica for replica in last["replicas"] if replica != last["leader"])
         others = [replica for replica in last["replicas"] if replica != new]
-        without = last | {"offset": history["end"], "time_ns": 0, "leader": old, "isr": others, "elr": []}
+        without = last | {"offset": history["end"], "time_ns": 0, "isr": others, "elr": []}
         without |= {"partition_epoch": last["partition_epoch"] + 1}
-        without |= {"leader_epoch": last["leader_epoch"] + (old != last["leader"])}
-        epoch = without["leader_epoch"] + 1 if epoch is None else epoch
+        epoch = last["leader_epoch"] + 1 if epoch is None else epoch
         of_new = {"offset": history["end"] + 1, "time_ns": at_ns, "leader": new, "isr": [new], "leader_epoch": epoch}
         of_new |= {"partition_epoch": without["partition_epoch"] + 1}
         history["changes"] += [without, without | of_new]
