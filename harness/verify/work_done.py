@@ -163,8 +163,8 @@ def _stays(case: Case, topic: str) -> bool:
     """Whether every acknowledged record of a topic stays, for readers of any isolation."""
     changing = (p for p in case.scenario.producers or () if p.transactions or p.processes or p.acks != "all")
     contract = case.contract.topics.get(topic)
-    may_lose = contract is None or contract.unclean_election or contract.compacted or contract.delete_records
-    return not may_lose and not any(topic in producer.topics for producer in changing)
+    lasting = contract is not None and contract.lasting
+    return lasting and not any(topic in producer.topics for producer in changing)
 
 
 def _members(case: Case, group: str) -> int:

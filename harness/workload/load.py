@@ -179,9 +179,7 @@ class Load:
         superseded or deleted on request. A reader that may have stopped, as configured, is not waited for."""
         written = [p for p in self._scenario.producers if p.transactions is not None or p.processes or p.acks != "all"]
         changing = {topic for producer in written for topic in producer.topics}
-        of = self._contract.topics
-        lasting = {t for t in of if not (of[t].unclean_election or of[t].compacted or of[t].delete_records)}
-        stay = lasting - changing
+        stay = {name for name, topic in self._contract.topics.items() if topic.lasting} - changing
         acked = {place: offset for place, offset in self.meters.highest_acked().items() if place[0] in stay}
         readers = [r for r in self._readers.values() if not (r.spec.shares or r.spec.reset)]
         return read_all(readers, acked, deadline_s)

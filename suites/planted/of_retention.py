@@ -150,11 +150,16 @@ def not_rolled(copy: Copy) -> Expected:
 def near_not_rolled_with_a_large_setting(copy: Copy) -> Expected:
     """A step gave the topic larger segments for a while."""
     _grown(copy)
+    _toggled(copy, "segment.bytes", "1073741824")
+    return passes()
+
+
+def _toggled(copy: Copy, key: str, value: str) -> None:
+    """A step gave sized this setting for a moment."""
     with copy.document("steps") as steps:
         began = steps[-1]["started_ns"]
-        fact = {"kind": "config_toggled", "topic": "sized", "config": {"segment.bytes": "1073741824"}}
+        fact = {"kind": "config_toggled", "topic": "sized", "config": {key: value}}
         steps[-1]["facts"].append(fact | {"from_ns": began, "to_ns": began + 1})
-    return passes()
 
 
 # --- too_large ---
@@ -192,10 +197,7 @@ def near_too_large_by_nothing(copy: Copy) -> Expected:
 def near_too_large_with_a_larger_setting(copy: Copy) -> Expected:
     """A step gave the topic larger batches for a while."""
     _enlarged(copy)
-    with copy.document("steps") as steps:
-        began = steps[-1]["started_ns"]
-        fact = {"kind": "config_toggled", "topic": "sized", "config": {"max.message.bytes": "1048588"}}
-        steps[-1]["facts"].append(fact | {"from_ns": began, "to_ns": began + 1})
+    _toggled(copy, "max.message.bytes", "1048588")
     return passes()
 
 

@@ -238,8 +238,7 @@ def epoch_regressed_of_a_leader(copy: Copy) -> Expected:
 @plant
 def epoch_regressed_with_two_leaders(copy: Copy) -> Expected:
     """Two replicas lead in one epoch, one after the other."""
-    other = lambda last: next(r for r in last["isr"] if r != last["leader"])  # noqa: E731
-    _last_state(copy, leader=other, partition_epoch=_next_epoch)
+    _last_state(copy, leader=_another_in_sync, partition_epoch=_next_epoch)
     return fails([(Kind.EPOCH_REGRESSED.value, "plain", 0, None)], by_documents=True)
 
 
@@ -265,6 +264,10 @@ def near_epoch_regressed_by_a_change_in_one_epoch(copy: Copy) -> Expected:
     """The leader stays, and so does its epoch."""
     _last_state(copy, partition_epoch=_next_epoch)
     return passes()
+
+
+def _another_in_sync(last: Row) -> int:
+    return next(int(replica) for replica in last["isr"] if replica != last["leader"])
 
 
 def _next_epoch(last: Row) -> int:

@@ -65,6 +65,11 @@ class TopicContract(Record, frozen=True, kw_only=True):
         str, meaning("compression.type: batches on disk have this codec; `producer` = the one they were sent with")
     ] = PRODUCER_CODEC
 
+    @property
+    def lasting(self) -> bool:
+        """Whether no election, no cleaner and no request removes a record that was acknowledged with acks=all."""
+        return not (self.unclean_election or self.compacted or self.delete_records)
+
 
 class ProducerContract(Record, frozen=True, kw_only=True):
     """The promise to a producer."""

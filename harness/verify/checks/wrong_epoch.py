@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from harness.model.clock import CLOCKS_MS, NS_PER_MS, NS_PER_S
+from harness.model.clock import NS_PER_MS, NS_PER_S
 from harness.model.facts import MEANINGS
 from harness.model.finding import Finding, Kind
 from harness.model.history.changes import PartitionChange
@@ -26,14 +26,13 @@ from harness.verify.engine.elections import Clocks
 from harness.verify.engine.known import Known
 from harness.verify.engine.steps import step_at
 from harness.verify.engine.tables import UNBOUNDED
-from harness.verify.engine.timelines import harms
+from harness.verify.engine.timelines import CLOCKS_NS, harms
 from harness.verify.excuses.clock_skew import wrong_clocks
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 
 # A broker learns of a new epoch within less than a second. A starved machine may delay it.
 _LEARNED_NS: Final = 10 * NS_PER_S
-_CLOCKS_NS: Final = CLOCKS_MS * NS_PER_MS
 _ByPlace = Mapping[Place, Sequence[DiskEpoch]]
 
 
@@ -87,7 +86,7 @@ def _late(case: Case, states: Sequence[PartitionChange], rows: Sequence[DiskEpoc
     found.sort(key=lambda one: -one[0])
     shown = [[one for one in found if one[1].epoch == epoch][:2][-1] for epoch in {row.epoch for _, row in found}]
     longest_ns, row = max(shown, default=(0, rows[0]), key=lambda one: one[0])
-    if row.newest is None or longest_ns <= _LEARNED_NS + _CLOCKS_NS:
+    if row.newest is None or longest_ns <= _LEARNED_NS + CLOCKS_NS:
         return None
     same = [other for _, other in found if (other.epoch, other.newest) == (row.epoch, row.newest)]
     how = (
