@@ -15,6 +15,7 @@ RUN_KEYS: Final = (
     "transactions_settled",
     "transactions_ended",
     "groups_at_rest",
+    "readers_waited",
     "tier_at_rest",
     "secured",
     "exits",

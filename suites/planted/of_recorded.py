@@ -69,6 +69,11 @@ def doubt_groups_at_rest_taken_away(copy: Copy) -> Expected:
 
 
 @plant
+def doubt_wait_for_readers_taken_away(copy: Copy) -> Expected:
+    return _without_key(copy, "run", "readers_waited")
+
+
+@plant
 def doubt_groups_resume_taken_away(copy: Copy) -> Expected:
     return _without_key(copy, "run", "groups_resume")
 

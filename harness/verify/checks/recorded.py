@@ -233,6 +233,7 @@ CHECK: Final = Check(
         "doubt_acknowledged_offsets_taken_away",
         "doubt_exits_taken_away",
         "doubt_groups_at_rest_taken_away",
+        "doubt_wait_for_readers_taken_away",
         "doubt_groups_resume_taken_away",
         "doubt_transactions_ended_taken_away",
         "doubt_metadata_of_brokers_taken_away",
