@@ -127,7 +127,8 @@ class Kind(FindingKind, Described):
     )
     COMMIT_REGRESSED = (
         "commit_regressed",
-        "A group's offset is below its last acknowledged commit, or is one that was never committed.",
+        "A group's offset is below its last acknowledged commit, or is one that was never committed; or a share group "
+        "went back on what it knew of a record.",
         {"offset_commits"},
         {"deliveries"},
     )

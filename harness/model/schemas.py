@@ -70,7 +70,8 @@ RESERVATIONS: Final[TableColumns] = {
     "producer": Column(
         "string",
         "name of the producer in scenario.json; run.json must have its contract. `sentinel`, which writes a "
-        "last record to each partition before the drain, needs no contract: none of its records may be lost",
+        "last record to each partition before the drain, needs one only if it backdates them: none of its records may "
+        "be lost",
     ),
     "topic": Column("string", "where the stream writes"),
     "topic_id": Column("string", "where the stream writes"),

@@ -16,10 +16,9 @@ from harness.kafka.storage.coordinator_state import (
     assigned_topics,
     members_text,
     open_transaction,
-    state_name,
 )
 from harness.model.contract.internal_topics import OFFSETS, TRANSACTIONS, state_partition
-from harness.model.documents.coordinators import StateKind, StateValue
+from harness.model.documents.coordinators import StateKind, StateValue, state_name
 from harness.model.errors import HarnessTimeout
 from harness.model.place import Place
 

@@ -23,6 +23,7 @@ from harness.kafka.admin.client import AdminView
 from harness.kafka.admin.positions import SampledTopic
 from harness.model.backend import PROCESSES
 from harness.model.clock import now_ns
+from harness.model.contract.contract import sentinel_back_s
 from harness.model.contract.internal_topics import internal_topics
 from harness.model.documents.audit import AuditReport
 from harness.model.documents.cluster import BrokerView, ClusterReports, ShareGroupOffset, Snapshot
@@ -459,6 +460,7 @@ def _settle_and_drain(
         copies=broker_state.copies_of(record.snapshots[-1], tier.segment_starts()),
         run=record.task.run,
         seed=record.task.seed,
+        sentinel_back_s=sentinel_back_s(record.scenario),
         timeouts=ReadTimeouts(budget=record.budget),
         access=record.access,
         direct=_direct_fetch(record.cluster),

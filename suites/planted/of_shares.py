@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from harness.model.finding import Kind
-from suites.planted.copies import Copy, Original
+from suites.planted.copies import Copy, Original, Row
 from suites.planted.expected import Expected, Record, doubtful, fails, of, passes
+from suites.planted.of_coordinators import states_of
 from suites.planted.plants import forget, partition_added, plant, records
 
 TOPIC = "tasks"
 READER = "sharer"
 LIMIT = 5  # share.delivery.count.limit of brokers
+_WRONG = (Kind.WRONG_COORDINATOR_STATE.value, TOPIC, 0, None)
+LOCK_NS = 30 * 10**9  # share.record.lock.duration.ms of brokers
 
 
 def _accepted_once(original: Original) -> Record:
@@ -21,15 +24,22 @@ def _accepted_once(original: Original) -> Record:
 
 
 def _again(copy: Copy, record: Record, answers: list[str | None], outcome: str | None = "acked") -> None:
-    """Further deliveries of a record."""
+    """Further deliveries of a record, each when the lock of the last one has ended."""
     (row,) = copy.original.rows("deliveries", **record.at)
     copy.add(
         "deliveries",
         [
-            row | {"count": 2 + n, "answer": answer, "outcome": outcome if answer else None}
+            row
+            | {"count": 2 + n, "answer": answer, "outcome": outcome if answer else None}
+            | _later(row, (1 + n) * LOCK_NS)
             for n, answer in enumerate(answers)
         ],
     )
+
+
+def _later(row: Row, late_ns: int) -> Row:
+    """The times of a delivery that came later than this one."""
+    return {"given_ns": row["given_ns"] + late_ns, "returned_ns": row["returned_ns"] + late_ns}
 
 
 @plant
@@ -94,6 +104,96 @@ def near_commit_regressed_accepted_too_late(copy: Copy) -> Expected:
     again = _accepted_once(copy.original)
     _again(copy, again, ["accept"], outcome="unknown")
     return passes()
+
+
+@plant
+def delivered_above_the_limit(copy: Copy) -> Expected:
+    """The last delivery counts one more than the limit, at which the record is archived."""
+    again = _accepted_once(copy.original)
+    copy.change("deliveries", {"count": LIMIT + 1}, **again.at)
+    return fails(of(Kind.COMMIT_REGRESSED, again))
+
+
+@plant
+def near_commit_regressed_delivered_up_to_the_limit(copy: Copy) -> Expected:
+    again = _accepted_once(copy.original)
+    copy.change("deliveries", {"count": LIMIT}, **again.at)
+    return passes()
+
+
+@plant
+def released_and_not_counted(copy: Copy) -> Expected:
+    """The group forgot that a member had released the record."""
+    again = _accepted_once(copy.original)
+    _released_first(copy, again, count=1)
+    return fails(of(Kind.COMMIT_REGRESSED, again))
+
+
+@plant
+def near_commit_regressed_released_and_counted(copy: Copy) -> Expected:
+    again = _accepted_once(copy.original)
+    _released_first(copy, again, count=2)
+    return passes()
+
+
+@plant
+def near_commit_regressed_released_without_an_answer(copy: Copy) -> Expected:
+    """The group may not have received the release."""
+    again = _accepted_once(copy.original)
+    _released_first(copy, again, count=1)
+    copy.change("deliveries", {"outcome": "unknown"}, **again.at, answer="release")
+    return passes()
+
+
+def _released_first(copy: Copy, record: Record, count: int) -> None:
+    """A member releases the record, and the next delivery of it, after that, has this count and is accepted."""
+    (row,) = copy.original.rows("deliveries", **record.at)
+    copy.change("deliveries", {"answer": "release"}, **record.at)
+    copy.add("deliveries", [row | {"count": count} | _later(row, row["returned_ns"] - row["given_ns"] + 10**9)])
+
+
+@plant
+def delivered_to_another_member_within_the_lock(copy: Copy) -> Expected:
+    """No step ran at that time, and the other member never answered."""
+    again = _in_peace(copy)
+    (row,) = copy.original.rows("deliveries", **again.at)
+    unanswered = {"reader": "another", "answer": None, "outcome": None, "returned_ns": None}
+    copy.add("deliveries", [row | unanswered | {"given_ns": row["given_ns"] + 10**6}])
+    return fails(of(Kind.COMMIT_REGRESSED, again))
+
+
+@plant
+def near_commit_regressed_delivered_again_when_the_lock_had_ended(copy: Copy) -> Expected:
+    again = _in_peace(copy)
+    (row,) = copy.original.rows("deliveries", **again.at)
+    unanswered = {"reader": "another", "answer": None, "outcome": None, "returned_ns": None}
+    copy.add("deliveries", [row | unanswered | {"given_ns": row["given_ns"] + LOCK_NS}])
+    return passes()
+
+
+def _in_peace(copy: Copy) -> Record:
+    """The last record that the group accepted once: no fault was active, and no leader elected, shortly before."""
+    accepted = copy.original.rows("deliveries", topic=TOPIC, answer="accept", outcome="acked", count=1)
+    last = max(accepted, key=lambda row: (row["given_ns"], row["offset"]))
+    return next(record for record in records(copy.original, TOPIC, 0) if record.offset == last["offset"])
+
+
+@plant
+def share_group_done_with_more_than_there_is(copy: Copy) -> Expected:
+    with copy.document("cluster") as cluster:
+        (row,) = (row for row in cluster["share_groups"] if row["partition"] == 0)
+        (at,) = (at for at in cluster["snapshots"][-1]["partitions"] if (at["topic"], at["partition"]) == (TOPIC, 0))
+        row["start"] = max(log["log_end"] for log in at["logs"]) + 1
+    return fails([_WRONG], by_documents=True)
+
+
+@plant
+def share_group_went_back(copy: Copy) -> Expected:
+    """Its coordinator answers what its log says, and both have forgotten the last record with which it was done."""
+    for state in states_of(copy, "share_state", "sharers"):
+        for value in (state["logged"], state["answered"], *(each["logged"] for each in state["copies"])):
+            value["start"] -= 1
+    return fails([_WRONG], by_documents=True)
 
 
 @plant

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from harness.kafka.storage.coordinator_log import CoordinatorLog, Key, Logged
 from harness.model.contract.internal_topics import OFFSETS, SHARE_STATE, TRANSACTIONS
-from harness.model.documents.coordinators import StateKind, StateValue, differing
+from harness.model.documents.coordinators import StateKind, StateValue, differing, state_name
 from harness.model.place import Place
 
 # Kafka's names of the states of a transaction, by their numbers in the log (TransactionState).
@@ -94,11 +94,6 @@ def commits_since(state: LoggedState, offset: int) -> Commits:
             names = ("ProducerId", "ProducerEpoch", "TransactionStartTimestampMs")
             decided.append(tuple(fields[name] for name in names))
     return Commits(len(decided), len({*decided}))
-
-
-def state_name(group: str, topic: str, partition: int) -> str:
-    """The name of a committed offset, or with a topic id that of the progress of a share group."""
-    return f"{group} {topic}/{partition}"
 
 
 def _name(topic: str, key: Key) -> tuple[StateKind, str, str]:

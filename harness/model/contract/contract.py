@@ -122,6 +122,13 @@ ALTER_TOPIC: Final = "alter_topic"  # changes settings, and so the promise, duri
 SENTINEL = "sentinel"
 
 
+def sentinel_back_s(scenario: Scenario) -> int:
+    """How far the sentinel backdates its records. As far as a producer of the scenario, so that the segment with the
+    latest record need not be the newest; not at all where records expire, because the last ones must not."""
+    expire = any("retention.ms" in topic.config for topic in scenario.topics)
+    return 0 if expire else max((producer.backdated_s for producer in scenario.producers), default=0)
+
+
 def promised(key: str) -> bool:
     """Whether the promise for records depends on this setting of a topic or of brokers. The size of segments does not
     matter."""
@@ -143,10 +150,12 @@ def check_config(config: Config, where: str) -> None:
 
 def contract_of(scenario: Scenario) -> Contract:
     """The contract of a scenario as its author declared it. `check_config` has checked its settings before."""
-    allowed_anomalies = scenario.allowed_anomalies
+    allowed_anomalies, producers = scenario.allowed_anomalies, scenario.producers
+    if back_s := sentinel_back_s(scenario):
+        producers += (Producer(name=SENTINEL, topics=(), backdated_s=back_s),)
     return Contract(
         topics={t.name: _topic_contract(t, scenario.shape.config, scenario) for t in scenario.topics},
-        producers={p.name: _producer_contract(p, scenario) for p in scenario.producers},
+        producers={p.name: _producer_contract(p, scenario) for p in producers},
         exact_losses=tuple(
             ExactLosses(topic=loss.topic, partition=loss.partition, count=loss.count)
             for loss in allowed_anomalies.exact_losses

@@ -18,6 +18,11 @@ def differing(logged: StateValue | None, answered: StateValue | None) -> list[st
     return sorted(name for name in logged.keys() & answered.keys() if logged[name] != answered[name])
 
 
+def state_name(group: str, topic: str, partition: int) -> str:
+    """The name of a committed offset, or with a topic id that of the progress of a share group."""
+    return f"{group} {topic}/{partition}"
+
+
 class CopyOfState(Record, frozen=True, kw_only=True):
     """The state by the log of another in-sync replica."""
 

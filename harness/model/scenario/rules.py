@@ -369,18 +369,18 @@ def _share_groups(scenario: Scenario, where: str) -> None:
 
 def _in_share_group(reader: Reader, where: str) -> None:
     if not reader.shares:
-        if reader.group_config or reader.releases_every or reader.rejects_every:
+        if reader.group_config or reader.releases_every or reader.releases or reader.rejects_every:
             raise BadInput(
-                f'{where}: group_config, releases_every and rejects_every need protocol = "share"; set it, or leave '
-                "them out"
+                f'{where}: group_config, releases_every, releases and rejects_every need protocol = "share"; set it, '
+                "or leave them out"
             )
         return
     if reader.client != JAVA:
         raise BadInput(f'{where}: librdkafka has no share groups; set client = "java" with protocol = "share"')
     if reader.static or reader.commits != "after":
         raise BadInput(f"{where}: a member of a share group acknowledges each record; leave out static and commits")
-    if reader.releases_every and reader.rejects_every:
-        raise BadInput(f"{where}: releases_every and rejects_every exclude each other; remove one")
+    if reader.releases and not reader.releases_every:
+        raise BadInput(f"{where}: releases says how often it releases the records of releases_every; set that, too")
 
 
 def _one_share_group(group: str, members: tuple[Reader, ...], scenario: Scenario, where: str) -> None:

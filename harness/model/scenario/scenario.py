@@ -196,9 +196,10 @@ class Reader:
     commits: str = "after"
     config: Config = field(default_factory=dict)
     group_config: Config = field(default_factory=dict)  # of a share group, such as share.record.lock.duration.ms
-    # For a share group: it fails on each offset that is a multiple of this, and releases it at each delivery, or
-    # rejects it.
+    # For a share group: it fails on each offset that is a multiple of this, and releases it at each delivery (the first
+    # `releases` ones, if that is set), or rejects it.
     releases_every: Annotated[int, Range(0, MANY)] = 0
+    releases: Annotated[int, Range(0, MANY)] = 0
     rejects_every: Annotated[int, Range(0, MANY)] = 0
 
     @property

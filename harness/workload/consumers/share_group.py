@@ -151,7 +151,10 @@ class ShareReader(LiveReader):
     def _acknowledge(
         self, consumer: JavaShareConsumer, by_place: Mapping[Place, list[int]], counts: Counts, given_ns: int
     ) -> None:
-        answers = {place: [(o, self._answer(o)) for o in offsets] for place, offsets in by_place.items()}
+        answers = {
+            place: [(offset, self._answer(offset, counts[*place, offset])) for offset in offsets]
+            for place, offsets in by_place.items()
+        }
         try:
             errors = consumer.acknowledge(answers)
         except KafkaException as failure:
@@ -172,12 +175,15 @@ class ShareReader(LiveReader):
                 self._accepted = self._accepted | {place: max(self._accepted.get(place, 0), offsets[-1] + 1)}
             self._write(place, offsets, counts, Outcome.UNKNOWN if error else Outcome.ACKED, error, given_ns)
 
-    def _answer(self, offset: int) -> str:
-        """The answer to an offset: always the same, for every member and every delivery."""
-        for every, answer in ((self.spec.releases_every, RELEASE), (self.spec.rejects_every, REJECT)):
-            if every and offset % every == every - 1:
-                return answer
-        return ACCEPT
+    def _answer(self, offset: int, count: int) -> str:
+        """The answer to a delivery of an offset, the same for every member. count: its delivery count."""
+        if self._fails(offset, self.spec.releases_every) and (not self.spec.releases or count <= self.spec.releases):
+            return RELEASE
+        return REJECT if self._fails(offset, self.spec.rejects_every) else ACCEPT
+
+    @staticmethod
+    def _fails(offset: int, every: int) -> bool:
+        return bool(every) and offset % every == every - 1
 
     def _write(
         self,
@@ -197,7 +203,7 @@ class ShareReader(LiveReader):
                 "partition": place[1],
                 "offset": offsets,
                 "count": [counts[*place, offset] for offset in offsets],
-                "answer": [self._answer(offset) for offset in offsets] if outcome else None,
+                "answer": [self._answer(o, counts[*place, o]) for o in offsets] if outcome else None,
                 "outcome": outcome.value if outcome else None,
                 "error": error,
                 "given_ns": given_ns,

@@ -59,6 +59,7 @@ class DrainPlan:
     transactional: frozenset[str] | None = None
     timeouts: ReadTimeouts = field(default_factory=ReadTimeouts)
     access: Access = field(default_factory=Access)
+    sentinel_back_s: int = 0
     direct: DirectFetch | None = None  # followers are asked directly; None = leaders send the reader to them (KIP-392)
 
 
@@ -224,7 +225,8 @@ def write_sentinels(plan: DrainPlan, bundle: BundleWriter, numbers: Numbers) -> 
         access=plan.access,
     )
     topics = tuple(sorted({copy.topic for copy in plan.copies}))
-    producer = RecordingProducer(Producer(name=SENTINEL, topics=topics, value_bytes=64), context)
+    spec = Producer(name=SENTINEL, topics=topics, value_bytes=64, backdated_s=plan.sentinel_back_s)
+    producer = RecordingProducer(spec, context)
     for copy in plan.copies:
         producer.queue(copy.place, 1)
     give_up_at = time.monotonic() + PROTOCOL_S

@@ -19,7 +19,9 @@ from harness.model.schemas import Columns
 from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
 from harness.verify.checks.share_groups import archived, began
-from harness.verify.checks.share_groups.reasons import Shared
+from harness.verify.checks.share_groups.progress import wrong_starts
+from harness.verify.checks.share_groups.reasons import GIVEN, SHARE, Shared
+from harness.verify.checks.share_groups.repeated import repeated
 from harness.verify.engine.case import Case, Place
 from harness.verify.engine.kept import kept
 from harness.verify.engine.known import Known
@@ -30,8 +32,6 @@ from harness.verify.engine.tables import BUNDLE, PLACE, RECORD, Values, frame, i
 from harness.verify.promise import Check
 from harness.verify.sentences import promise
 
-_SHARE: Final = [BUNDLE, "group", *PLACE[1:]]
-_GIVEN: Final = [*_SHARE, "offset"]
 _STANDS: Final[Columns] = {
     "group": "string",
     "topic": "string",
@@ -65,8 +65,8 @@ def share_groups(given: Prepared) -> DataFrame | None:
     deliveries, because it may have been archived at the limit. Deliveries with lost responses count too: if those
     that faults may have caused suffice, this is no finding but a doubt. So it is if no answer shows where a group began
     that need not begin at the log start. A record of which two accepts or rejects were
-    acknowledged: commit_regressed, because the group delivered it again after the first. Any other repeated delivery is
-    at-least-once, and no finding.
+    acknowledged: commit_regressed, because the group delivered it again after the first. So are the repetitions of
+    `repeated`. Any other repeated delivery is at-least-once, and no finding.
     """
     whole = began.from_the_first(given)
     rows = [row for n, case in enumerate(given.cases) for row in _progress(n, case, whole)]
@@ -75,9 +75,10 @@ def share_groups(given: Prepared) -> DataFrame | None:
     stands = F.broadcast(frame(given.spark, _STANDS, rows))
     wanted = _wanted(given, stands)
     answered = given.deliveries.where(given.complete)
-    mine = answered.groupBy(*_GIVEN).agg(
+    mine = answered.groupBy(*GIVEN).agg(
         # The group's own count is no proof: a broker that miscounts archives too early.
         F.count("*").alias("times"),
+        F.max("count").alias("highest"),
         F.max("given_ns").alias("last_ns"),
         F.count_if(F.col("answer").isin("accept", "reject")).alias("over"),
         F.count_if(F.col("answer").isin("accept", "reject") & (F.col("outcome") == Outcome.ACKED.value)).alias(
@@ -85,8 +86,8 @@ def share_groups(given: Prepared) -> DataFrame | None:
         ),
     )
     kept_state = F.count_if(F.col("outcome") == Outcome.ACKED.value) > 0
-    since = answered.groupBy(*_SHARE).agg(F.min("given_ns").alias("began_ns"), kept_state.alias("placed"))
-    each = kept(wanted.join(mine, _GIVEN, "left").join(F.broadcast(since), _SHARE, "left"))
+    since = answered.groupBy(*SHARE).agg(F.min("given_ns").alias("began_ns"), kept_state.alias("placed"))
+    each = kept(wanted.join(mine, GIVEN, "left").join(F.broadcast(since), SHARE, "left"))
     times = F.coalesce("times", F.lit(0))
     # A delivery may have stayed in a member's buffer until its lock expired, as long as the group was active.
     expired = F.floor(F.coalesce(F.col("last_ns") - F.col("began_ns"), F.lit(0)) / (F.col("lock_ms") * 10**6))
@@ -101,6 +102,7 @@ def share_groups(given: Prepared) -> DataFrame | None:
         [
             found(unaccepted, kind, reason, reader="group", other=times),
             found(again, Kind.COMMIT_REGRESSED, Shared.ANSWERED_AGAIN, reader="group", other="reported"),
+            repeated(given, each),
         ]
     )
 
@@ -120,16 +122,16 @@ def _wanted(given: Prepared, stands: DataFrame) -> DataFrame:
     acked = given.ledger.where((F.col("outcome") == Outcome.ACKED.value) & F.col("offset").isNotNull())
     acked = acked.join(stands.select(*PLACE, "asked_ns").distinct(), PLACE).where("returned_ns <= asked_ns")
     written = acked.groupBy(*PLACE).agg(F.max("offset").alias("written"))
-    shared_out = given.deliveries.join(stands.select(*_SHARE, "asked_ns"), _SHARE).where("given_ns <= asked_ns")
-    reached = shared_out.groupBy(*_SHARE).agg(F.max("offset").alias("reached"))
+    shared_out = given.deliveries.join(stands.select(*SHARE, "asked_ns"), SHARE).where("given_ns <= asked_ns")
+    reached = shared_out.groupBy(*SHARE).agg(F.max("offset").alias("reached"))
     shown = given.observations.where(is_drain()).join(stands, [*PLACE, "isolation"])
     load = given.streams.where(~F.col("producer").eqNullSafe(SENTINEL)).select(BUNDLE, "stream")
     shown = shown.join(F.broadcast(load), [BUNDLE, "stream"], "left_semi")
-    shown = shown.join(F.broadcast(written), PLACE, "left").join(F.broadcast(reached), _SHARE, "left")
+    shown = shown.join(F.broadcast(written), PLACE, "left").join(F.broadcast(reached), SHARE, "left")
     shown = shown.where("offset <= greatest(written, reached)")
     undecided = given.ledger.where(F.col("txn").eqNullSafe(TxnOutcome.UNKNOWN.value)).select(*RECORD)
     shown = shown.join(undecided, RECORD, "left_anti")
-    return shown.select(*_GIVEN, "stream", "seq", "limit", "lock_ms", "late", "unseen", "done", "start").distinct()
+    return shown.select(*GIVEN, "stream", "seq", "limit", "lock_ms", "late", "unseen", "done", "start").distinct()
 
 
 def _progress(number: int, case: Case, whole: Collection[tuple[int, str, Place]]) -> Iterator[Values]:
@@ -172,7 +174,7 @@ def _lost_deliveries(case: Case) -> int:
 
 def _unfinished(known: Known) -> Addition:
     return Addition(
-        findings=[*_stuck(known.case)],
+        findings=[*_stuck(known.case), *wrong_starts(known.case)],
         doubts=[*_unaccepted(known), *(Doubt(DoubtName.SHARE_UNDRAINED, text) for text in _undrained(known.case))],
     )
 
@@ -242,8 +244,19 @@ CHECK: Final = Check(
         (Kind.COMMIT_REGRESSED, Shared.ANSWERED_AGAIN): (
             "the share group delivered the record again after an accept or reject of it had been acknowledged"
         ),
+        (Kind.COMMIT_REGRESSED, Shared.OVER_LIMIT): lambda run: (
+            f"the share group delivered the record up to {run.other_last} times, which is more than its limit"
+        ),
+        (Kind.COMMIT_REGRESSED, Shared.UNCOUNTED): lambda run: (
+            f"the share group delivered the record as one of a lower delivery count after a member had released its "
+            f"delivery {run.other_last}"
+        ),
+        (Kind.COMMIT_REGRESSED, Shared.WITHIN_LOCK): (
+            "the share group delivered the record again while a member that was at work held it, with no fault at "
+            "that time"
+        ),
     },
-    shares=(Kind.GROUP_UNSETTLED,),
+    shares=(Kind.GROUP_UNSETTLED, Kind.WRONG_COORDINATOR_STATE),
     queries={"share_groups": share_groups},
     adds=_unfinished,
     order=Order(findings=14, doubts=25),
@@ -257,6 +270,15 @@ CHECK: Final = Check(
         "near_skipped_read_delivered_again_after_a_death",
         "accepted_and_delivered_again",
         "near_commit_regressed_accepted_too_late",
+        "delivered_above_the_limit",
+        "near_commit_regressed_delivered_up_to_the_limit",
+        "released_and_not_counted",
+        "near_commit_regressed_released_and_counted",
+        "near_commit_regressed_released_without_an_answer",
+        "delivered_to_another_member_within_the_lock",
+        "near_commit_regressed_delivered_again_when_the_lock_had_ended",
+        "share_group_done_with_more_than_there_is",
+        "share_group_went_back",
         "share_group_not_finished",
         "share_group_stuck",
         "near_share_group_stuck_for_a_moment",

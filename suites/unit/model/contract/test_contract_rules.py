@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from msgspec import convert, to_builtins
 
-from harness.model.contract.contract import contract_of
+from harness.model.contract.contract import SENTINEL, contract_of
 from harness.model.documents.contract import Contract, InternalContract, OffsetsContract, TopicContract
 from harness.model.errors import BadInput
 from harness.model.scenario.rules import check
@@ -189,3 +189,14 @@ def test_an_unclean_election_by_setting_needs_no_permission_and_gives_none_elsew
     for allowed_anomalies in (AllowedAnomalies(), AllowedAnomalies(unclean_election=True)):
         reported = contract_of(replace(scenario, allowed_anomalies=allowed_anomalies)).topics
         assert (reported["t"].unclean_election, reported["clean"].unclean_election) == (True, False)
+
+
+@pytest.mark.parametrize(("config", "back_ms"), [({}, 60_000), ({"retention.ms": "600000"}, None)])
+def test_the_last_records_are_as_old_as_the_oldest_unless_they_expire(
+    config: dict[str, str], back_ms: int | None
+) -> None:
+    producers = (Producer(name="p", topics=("t",)), Producer(name="old", topics=("t",), backdated_s=60))
+    topics = (Topic(name="t", config=config),)
+    contract = contract_of(Scenario(name="s", title="", property="", topics=topics, producers=producers))
+    sentinel = contract.producers.get(SENTINEL)
+    assert (sentinel.backdated_ms if sentinel else None) == back_ms

@@ -67,7 +67,7 @@ TWO = 'two = { topics = ["t"], client = "java", group = "jobs" PROTOCOL }'
     [
         (', commits = "before"', "", "acknowledges each record; leave out static and commits"),
         (", static = true", "", "acknowledges each record; leave out static and commits"),
-        (", releases_every = 2, rejects_every = 3", "", "exclude each other"),
+        (", releases = 2", "", "releases_every; set that, too"),
         (', group_config = { "share.isolation.level" = "read_committed" }', "", "set isolation = 'read_committed'"),
         (', group_config = { "session.timeout.ms" = 1 }', "", "they begin with share."),
         (', group_config = { "share.delivery.count.limit" = "x" }', "", "'x'; give a whole number"),
@@ -168,10 +168,11 @@ class Record:
 
 
 class Broker:
-    """Returns the given polls one after another."""
+    """Returns the given polls one after another, each with this delivery count."""
 
-    def __init__(self, *polls: list[Record]) -> None:
+    def __init__(self, *polls: list[Record], count: int = 1) -> None:
         self.polls = list(polls)
+        self.count = count
         self.counts: list[int] = []
         self.answered: list[Mapping[tuple[str, int], Answers]] = []
         self.refuses: Exception | None = None
@@ -181,7 +182,7 @@ class Broker:
 
     def consume(self, _: int, __: float) -> list[Record]:
         found = self.polls.pop(0)
-        self.counts = [1] * len(found)
+        self.counts = [self.count] * len(found)
         return found
 
     def acknowledge(self, answers: Mapping[tuple[str, int], Answers]) -> dict[tuple[str, int], str]:
@@ -234,6 +235,16 @@ def test_the_same_offsets_are_released_or_rejected_each_time() -> None:
         member._turn(cast(Any, broker))
         member._turn(cast(Any, broker))
         assert [row["answer"] for row in member.rows] == [["accept", "accept", answer, "accept"], [answer]]
+
+
+def test_a_record_is_released_as_often_as_its_reader_says_and_then_rejected_or_accepted() -> None:
+    for member, last in (
+        (Member(releases_every=3, releases=2), "accept"),
+        (Member(releases_every=3, releases=2, rejects_every=3), "reject"),
+    ):
+        for count in (1, 2, 3):
+            member._turn(cast(Any, Broker(some(2), count=count)))
+        assert [row["answer"] for row in member.rows] == [["release"], ["release"], [last]]
 
 
 def test_a_failed_acknowledgement_is_unknown() -> None:
