@@ -148,6 +148,7 @@ class DoubtName(Described):
     NO_BATCHES = "no_batches", "The batches of a broker could be read, and were not, or not all of them."
     DISK_DAMAGE = "disk_damage", "Files on the disk of a broker could not be read, or it served damaged batches."
     UNJUDGED = "unjudged", "The start of a log cannot be judged, because evidence is missing."
+    UNCOMPACTED = "uncompacted", "Closed segments of a compacted topic had not all been compacted."
     TIER_UNFILLED = "tier_unfilled", "Too few segments were in the remote tier, or it had not caught up."
     TIER_NOT_READ = "tier_not_read", "The remote tier, its metadata or records from it were not read."
     TIER_UNREADABLE = "tier_unreadable", "Records of the remote tier's metadata cannot be decoded."

@@ -248,6 +248,11 @@ class Kind(FindingKind, Described):
         "The leader of a tiered partition does not copy closed segments to the remote tier, long after healing.",
         {"run.json: tier_at_rest"},
     )
+    CLEANER_LAG = (
+        "cleaner_lag",
+        "A replica does not compact the closed segments that are due, long after the load.",
+        {"run.json: cleaners_at_rest"},
+    )
     WRONG_COORDINATOR_STATE = (
         "wrong_coordinator_state",
         "A coordinator answers something other than is in its log, or acknowledgements or copies of it differ.",

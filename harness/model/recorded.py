@@ -16,6 +16,7 @@ RUN_KEYS: Final = (
     "transactions_ended",
     "groups_at_rest",
     "readers_waited",
+    "cleaners_at_rest",
     "tier_at_rest",
     "secured",
     "exits",

@@ -33,6 +33,7 @@ from harness.model.documents.manifest import Origin
 from harness.model.documents.process_exit import ProcessExit
 from harness.model.documents.reads import Read
 from harness.model.documents.run import (
+    CleanersAtRest,
     Floors,
     GroupsAtRest,
     Listener,
@@ -54,6 +55,7 @@ from harness.model.wait_budget import WaitBudget
 from harness.run import broker_state, coordinators, load_floors, recovery, share_groups, tls_probe
 from harness.run.admin_probe import AdminProbe
 from harness.run.auditor import RunAuditor
+from harness.run.cleaners import cleaners_at_rest
 from harness.run.coordinator_states import CoordinatorStates
 from harness.run.fault_windows import targets_of, windows_of
 from harness.run.fetched_batches import fetch_batches
@@ -182,6 +184,7 @@ class _Record:
         self.transactions_ended = TransactionsEnded(waited_s=0.0, last_seen="not asked")
         self.readers_waited: Settled | None = None
         self.groups_at_rest = GroupsAtRest(waited_s=0.0, last_seen="not asked")
+        self.cleaners_at_rest: CleanersAtRest | None = None
         self.tier_at_rest: TierAtRest | None = None
         self.load: LoadStats | None = None
         self.coordinators: CoordinatorLook | None = None  # at the end
@@ -261,6 +264,7 @@ class _Record:
             transactions_ended=self.transactions_ended,
             groups_at_rest=self.groups_at_rest,
             readers_waited=self.readers_waited,
+            cleaners_at_rest=self.cleaners_at_rest,
             tier_at_rest=self.tier_at_rest,
             secured=secured,
             exits=self.exits,
@@ -446,6 +450,8 @@ def _settle_and_drain(
     if not settled.ok:  # not the same as `recovered`: an ISR may shrink again
         record.budget.begin("an ISR was not full")
         record.doubt(DoubtName.ISR_NOT_FULL, settled.last_seen)
+    if DISK_READ in record.cluster.capabilities and record.transactions_settled.ok:
+        record.cleaners_at_rest = cleaners_at_rest(record.cluster, admin, topics)
     record.tier_at_rest = tier.at_rest()
     tier.look("healed")
     record.snapshots.append(recovery.snapshot(admin, "healed", topics, groups, record.budget))

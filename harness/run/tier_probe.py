@@ -36,7 +36,8 @@ from harness.model.scenario.tier_rules import COPY_DISABLED, LOCAL_RETENTION, RE
 from harness.model.schemas import TIER_METADATA
 from harness.model.wait_budget import WaitBudget
 from harness.model.waiting import settled, wait_for
-from harness.run.tier_lag import Lag, Lags, Replica
+from harness.run.stalls import Stalls
+from harness.run.tier_lag import Lag, Lags, Replica, documents
 from harness.workload.drain.internal_topic_reads import RawRecord, read_all
 
 # Segments are copied within a second of being rolled. The rest is for a busy machine, and for retries after a fault.
@@ -90,7 +91,7 @@ class TierProbe:
         """Waits until every replica has copied and deleted all segments that it may. None without a tier."""
         if not self._topics:
             return None
-        lags = Lags()
+        lags: Lags = Stalls()
 
         def underway() -> str:
             reported = self._admin.tiered_replicas(self._names)
@@ -99,7 +100,7 @@ class TierProbe:
             return pending
 
         waited = settled(underway, what="the remote tier to come to rest", deadline_s=REST_DEADLINE_S)
-        behind = () if waited.ok else lags.stalled(REST_DEADLINE_S)
+        behind = () if waited.ok else documents(lags.stalled(REST_DEADLINE_S))
         return TierAtRest(ok=waited.ok, waited_s=waited.waited_s, last_seen=waited.last_seen, behind=behind)
 
     def look(self, name: str) -> None:

@@ -686,6 +686,39 @@ def near_tier_lag_with_a_node_down(copy: Copy) -> Expected:
     return doubtful("not_back", "tier_unfilled")
 
 
+def _uncompacted(copy: Copy, *lags: dict[str, Any]) -> None:
+    with copy.document("run") as run:
+        run["cleaners_at_rest"] = {"ok": False, "waited_s": 45.0, "last_seen": "pending", "behind": [*lags]}
+
+
+def _cleaner_lag(copy: Copy) -> dict[str, Any]:
+    row = copy.original.rows("batches")[0]
+    place = {name: row[name] for name in ("topic", "topic_id", "partition", "broker")}
+    return place | {"cleaned_end": 0, "closed_end": 100, "still_s": 44.0}
+
+
+@plant
+def cleaner_lag(copy: Copy) -> Expected:
+    lag = _cleaner_lag(copy)
+    _uncompacted(copy, lag)
+    broken = (Kind.CLEANER_LAG.value, lag["topic"], lag["partition"], None)
+    return fails([broken], doubts=["uncompacted"], by_documents=True)
+
+
+@plant
+def near_cleaner_lag_with_progress(copy: Copy) -> Expected:
+    """The cleaner was too slow for the wait, which is a doubt."""
+    _uncompacted(copy)
+    return doubtful("uncompacted")
+
+
+@plant
+def near_cleaner_lag_with_a_node_down(copy: Copy) -> Expected:
+    _recovered(copy, False, "broker 2 is not running", Pending.NODES_DOWN)
+    _uncompacted(copy, _cleaner_lag(copy))
+    return doubtful("not_back", "uncompacted")
+
+
 def _behind_in_the_tier(copy: Copy, still_s: float | None) -> tuple[str, int]:
     """The wait for the tier ended in vain; with `still_s`, a leader copied nothing for that long."""
     row = copy.original.rows("tier_replicas")[0]

@@ -14,7 +14,7 @@ from harness.faults.steps.declared_facts import NOTHING, Declares
 from harness.faults.steps.step import Action, Done, PartitionsExpr
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.waits import NO_ANSWER, POLL_S
-from harness.kafka.storage.log_directory import CLEANED, offset_checkpoint, partition_directories
+from harness.kafka.storage.log_directory import cleaned_end, partition_directories
 from harness.kafka.storage.log_directory import segments as segments_of
 from harness.kafka.storage.record_batch import Walk
 from harness.model.clock import now_ns
@@ -168,7 +168,7 @@ class WaitCompacted(Action):
             return {p: [*context.cluster.log_directories(s.leader)] for p, s in states.items() if s.leader >= 0}
 
         def probe() -> dict[str, int]:
-            return {f"{t}/{p}": cleaned(directories, (t, p)) for (t, p), directories in leaders().items()}
+            return {f"{t}/{p}": cleaned_end(directories, (t, p)) for (t, p), directories in leaders().items()}
 
         before = probe() if self.further else {}
         seen = wait_for(
@@ -211,13 +211,6 @@ def first_gap(directories: Iterable[Path], place: Place) -> tuple[int, int] | No
                 if end < following.base_offset:
                     return end, following.base_offset
     return None
-
-
-def cleaned(directories: Iterable[Path], place: tuple[str, int]) -> int:
-    """The offset up to which a broker has compacted a partition; 0 = not at all."""
-    # A broker creates the file empty, and writes a line only after it has compacted something.
-    written = [one for one in directories if (one / CLEANED).is_file() and (one / CLEANED).stat().st_size]
-    return max((offset_checkpoint(directory, CLEANED).get(place, 0) for directory in written), default=0)
 
 
 def segments(directory: Path, topic: str, partition: int) -> int:

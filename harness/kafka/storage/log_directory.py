@@ -115,6 +115,13 @@ def offset_checkpoint(log_directory: Path, name: str) -> dict[tuple[str, int], i
     return offsets
 
 
+def cleaned_end(log_directories: Iterable[Path], place: tuple[str, int]) -> int:
+    """The offset up to which a broker has compacted a partition; 0 = not at all."""
+    # A broker creates the file empty, and writes a line only after it has compacted something.
+    written = [one for one in log_directories if (one / CLEANED).is_file() and (one / CLEANED).stat().st_size]
+    return max((offset_checkpoint(directory, CLEANED).get(place, 0) for directory in written), default=0)
+
+
 def _integers(path: Path, columns: int) -> list[Sequence[int]]:
     return [_as_integers(path, line, columns) for line in _entries(path)]
 

@@ -146,6 +146,27 @@ class TierAtRest(Settled, frozen=True, kw_only=True):
     ] = ()
 
 
+class CleanerLag(Record, frozen=True, kw_only=True):
+    """A replica that was not compacted although its closed segments were due."""
+
+    topic: Annotated[str, meaning("the topic")]
+    topic_id: Annotated[str, meaning("its id")]
+    partition: Annotated[int, meaning("the partition")]
+    broker: Annotated[int, meaning("the broker that has the replica")]
+    cleaned_end: Annotated[int, meaning("the first offset that its cleaner had not compacted")]
+    closed_end: Annotated[int, meaning("the end of its last closed segment: what had to be compacted")]
+    still_s: Annotated[int | float, meaning("how long its cleaner had compacted nothing of it")]
+
+
+class CleanersAtRest(Settled, frozen=True, kw_only=True):
+    """The wait, after the load, for every replica to have compacted the closed segments that are due."""
+
+    behind: Annotated[
+        tuple[CleanerLag, ...],
+        meaning("replicas of which nothing was compacted for most of it: the finding `cleaner_lag`"),
+    ] = ()
+
+
 class Listener(Record, frozen=True, kw_only=True):
     """How one listener of a broker answered."""
 
@@ -252,6 +273,13 @@ class Run(Record, frozen=True, kw_only=True):
         meaning(
             "the live readers had read what was acknowledged before they were stopped, but for transactions and topics "
             "that may lose records; absent = they were not waited for"
+        ),
+    ] = None
+    cleaners_at_rest: Annotated[
+        CleanersAtRest | None,
+        meaning(
+            "compaction came to rest after the load; absent = nobody waited for it, as without a topic that has "
+            "`compact` in its cleanup.policy"
         ),
     ] = None
     tier_at_rest: Annotated[

@@ -16,7 +16,8 @@ from harness.kafka.storage.local_tier import ROOT
 from harness.kafka.storage.segment_scan import REMOTE_TIER
 from harness.model.documents.run import TierAtRest
 from harness.model.scenario.scenario import Producer, Scenario, Topic
-from harness.run import recovery, tier_lag, tier_probe
+from harness.run import recovery, stalls, tier_probe
+from harness.run.stalls import Stalls
 from harness.run.tier_lag import Lag, Lags
 from harness.run.tier_probe import TierProbe
 from harness.workload.drain.internal_topic_reads import RawRecord
@@ -170,11 +171,12 @@ def test_a_leader_that_need_not_copy_is_not_behind(
 
 
 def test_a_leader_that_makes_progress_is_not_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lags, now_s = Lags(), iter([0.0, 40.0, 60.0])
-    monkeypatch.setattr(tier_lag, "time", SimpleNamespace(monotonic=lambda: next(now_s)))
+    now_s = iter([0.0, 40.0, 60.0])
+    lags: Lags = Stalls()
+    monkeypatch.setattr(stalls, "time", SimpleNamespace(monotonic=lambda: next(now_s)))
     for tiered_end in (30, 35):
         lags.look({("far", 0): Lag(TOPIC_ID, 2, tiered_end, 40)})
-    assert lags.stalled(60.0) == ()
+    assert not [*lags.stalled(60.0)]
 
 
 def test_a_truncated_follower_is_at_rest_with_a_segment_that_is_partly_in_the_tier(tmp_path: Path) -> None:

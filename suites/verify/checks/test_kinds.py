@@ -28,6 +28,7 @@ from suites.verify.edits import (
 )
 from suites.verify.history import MS, RC, START_NS, Built, Entry, History
 from suites.verify.judging import HistoryBatch, reported
+from suites.verify.samples import with_fact
 
 
 def built(*texts: str, **more: object) -> Built:
@@ -47,6 +48,12 @@ def uncopied(*offsets: int) -> dict[str, object]:
     """The wait for the remote tier ended in vain, and a leader had copied nothing of so many offsets."""
     lag = {"topic": "t", "topic_id": "i", "partition": 0, "leader": 1, "tiered_end": 0, "still_s": 60.0}
     return {"ok": False, "waited_s": 60.0, "last_seen": "", "behind": [lag | {"closed_end": n} for n in offsets]}
+
+
+def uncompacted(*brokers: int) -> dict[str, object]:
+    """The wait for cleaners ended in vain, and these brokers had compacted nothing."""
+    lag = {"topic": "t", "topic_id": "i", "partition": 0, "cleaned_end": 0, "closed_end": 9, "still_s": 44.0}
+    return {"ok": False, "waited_s": 45.0, "last_seen": "", "behind": [lag | {"broker": b} for b in brokers]}
 
 
 def restless(**look: object) -> dict[str, object]:
@@ -442,6 +449,19 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     "a leader copies no closed segment, and a node is down": (
         after_healing(built("AAA"), tier_at_rest=uncopied(10), recovered=DOWN),
         [],
+    ),
+    "two replicas are not compacted": (
+        after_healing(built("AAA"), cleaners_at_rest=uncompacted(1, 2)),
+        ["cleaner_lag 1", "cleaner_lag 1"],
+    ),
+    "a cleaner is slow": (after_healing(built("AAA"), cleaners_at_rest=uncompacted()), []),
+    "a replica is not compacted after its disk failed": (
+        with_fact(after_healing(built("AAA"), cleaners_at_rest=uncompacted(1)), "disk_failed", 1, 1, 2),
+        [],
+    ),
+    "a replica is not compacted after the disk of another one failed": (
+        with_fact(after_healing(built("AAA"), cleaners_at_rest=uncompacted(1)), "disk_failed", 2, 1, 2),
+        ["cleaner_lag 1"],
     ),
     "a group that does not come to rest, and a node that is down": (
         after_healing(built("AAA"), groups_at_rest=restless(state=None), recovered=DOWN),

@@ -12,10 +12,10 @@ import pytest
 
 from harness.faults.nodes import kill_cleaning
 from harness.faults.nodes.process import injection
-from harness.faults.steps.log_waits import cleaned, first_gap
+from harness.faults.steps.log_waits import first_gap
 from harness.faults.steps.registry import check_steps
 from harness.kafka.admin.client import PartitionState
-from harness.kafka.storage.log_directory import DamagedFile, being_cleaned
+from harness.kafka.storage.log_directory import being_cleaned
 from harness.model.clock import now_ns
 from harness.model.errors import BadInput
 from harness.model.scenario.scenario import Producer, Scenario, Step, Topic
@@ -182,19 +182,6 @@ def test_producer_state_has_not_expired_without_an_answer(
     known: Mapping[tuple[str, int], int], seen: str, tmp_path: Path
 ) -> None:
     assert seen in waited(tmp_path, known)["error"]
-
-
-@pytest.mark.parametrize(("text", "end"), [(None, 0), ("", 0), ("0\n1\nt 0 192\n", 192), ("0\n1\nt 1 192\n", 0)])
-def test_a_cleaner_without_a_checkpoint_has_compacted_nothing(tmp_path: Path, text: str | None, end: int) -> None:
-    if text is not None:
-        (tmp_path / "cleaner-offset-checkpoint").write_text(text, encoding="utf-8")
-    assert cleaned([tmp_path], ("t", 0)) == end
-
-
-def test_a_damaged_checkpoint_is_reported(tmp_path: Path) -> None:
-    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 192\n", encoding="utf-8")
-    with pytest.raises(DamagedFile, match="has 1 entries, but its count is 2"):
-        cleaned([tmp_path], ("t", 0))
 
 
 @pytest.mark.parametrize(

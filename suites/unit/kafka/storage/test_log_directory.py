@@ -9,6 +9,7 @@ import pytest
 from harness.kafka.storage import log_directory
 from harness.kafka.storage.log_directory import (
     DamagedFile,
+    cleaned_end,
     deleted_segments,
     leader_epochs,
     offset_checkpoint,
@@ -91,3 +92,16 @@ def test_topic_ids_are_read(tmp_path: Path) -> None:
     metadata.write_text("version: 0\n")
     with pytest.raises(DamagedFile, match="names no topic id"):
         topic_id(tmp_path)
+
+
+@pytest.mark.parametrize(("text", "end"), [(None, 0), ("", 0), ("0\n1\nt 0 192\n", 192), ("0\n1\nt 1 192\n", 0)])
+def test_a_cleaner_without_a_checkpoint_has_compacted_nothing(tmp_path: Path, text: str | None, end: int) -> None:
+    if text is not None:
+        (tmp_path / "cleaner-offset-checkpoint").write_text(text, encoding="utf-8")
+    assert cleaned_end([tmp_path], ("t", 0)) == end
+
+
+def test_a_damaged_checkpoint_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "cleaner-offset-checkpoint").write_text("0\n2\nt 0 192\n", encoding="utf-8")
+    with pytest.raises(DamagedFile, match="has 1 entries, but its count is 2"):
+        cleaned_end([tmp_path], ("t", 0))

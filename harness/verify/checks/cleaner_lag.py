@@ -1,0 +1,63 @@
+"""cleaner_lag: closed segments that a cleaner does not compact, as after one that pauses a partition for ever."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from harness.model.documents.run import CleanerLag
+from harness.model.doubt_names import DoubtName
+from harness.model.facts import FactKind
+from harness.model.finding import Finding, Kind
+from harness.model.verdict import Doubt
+from harness.verify.addition import Addition, Order
+from harness.verify.engine.case import Case
+from harness.verify.engine.known import Known
+from harness.verify.promise import Check, Introduced
+from harness.verify.sentences import promise
+
+# A cleaner passes over a partition for good of which it cannot read or write the log.
+_UNCLEANABLE: Final = frozenset(
+    {FactKind.DISK_DAMAGED, FactKind.DISK_FAILED, FactKind.DISK_FILLED, FactKind.DATA_LOST, FactKind.CLOCK_CHANGED}
+)
+
+
+def _after_the_load(known: Known) -> Addition:
+    """Nothing for a run that ended before the wait was over. With a node down, its replicas need not be compacted."""
+    case, waited = known.case, known.case.run.cleaners_at_rest
+    if waited is None or not case.in_vain(waited):
+        return Addition()
+    findings = [*_findings(case, waited.behind)] if case.nodes_were_up else []
+    return Addition(findings=findings, doubts=[Doubt(DoubtName.UNCOMPACTED, waited.last_seen)])
+
+
+def _findings(case: Case, behind: tuple[CleanerLag, ...]) -> Iterator[Finding]:
+    facts = [fact for step in case.steps for fact in step.facts if fact.kind in _UNCLEANABLE]
+    for lag in behind:
+        if not any(fact.concerns(lag.broker) for fact in facts):
+            yield Finding(
+                kind=Kind.CLEANER_LAG,
+                topic=lag.topic,
+                topic_id=lag.topic_id,
+                partition=lag.partition,
+                reader=f"broker-{lag.broker}",
+                detail=(
+                    f"after the load the cleaner of broker {lag.broker} compacted nothing of the partition for "
+                    f"{lag.still_s:g} s, although its closed segments end at {lag.closed_end} and it has compacted "
+                    f"those below {lag.cleaned_end} only"
+                ),
+                contract=promise(Kind.CLEANER_LAG, lag.topic, None, case.contract),
+            )
+
+
+CHECK: Final = Check(
+    promise="After the load, every replica of a compacted topic compacts the closed segments that are due.",
+    kinds={
+        Kind.CLEANER_LAG: Introduced(
+            promise="a replica compacts closed segments once their share of its log is above min.cleanable.dirty.ratio"
+        )
+    },
+    adds=_after_the_load,
+    order=Order(findings=14, doubts=58),
+    planted=("cleaner_lag", "near_cleaner_lag_with_progress", "near_cleaner_lag_with_a_node_down"),
+)
