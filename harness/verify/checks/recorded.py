@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from harness.model.doubt_names import DoubtName
-from harness.model.outcome import Outcome
 from harness.model.recorded import (
     ACK_OFFSETS,
     CLUSTER_KEYS,
@@ -32,10 +32,11 @@ from harness.model.verdict import Doubt
 from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
+from harness.verify.engine.numbered import LANE, named
 from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import union
-from harness.verify.engine.tables import BUNDLE
+from harness.verify.engine.tables import BUNDLE, PLACE
 from harness.verify.promise import Check
 
 # Tables of which other figures do not say whether they have rows.
@@ -71,39 +72,42 @@ class There:
     absent: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
 
 
-def there(given: Prepared) -> list[There]:
+def there(given: Prepared, shown: DataFrame) -> list[There]:
     """The parts of each bundle. Of the columns the rows that lack a value which they must have."""
     found = [There() for _ in given.cases]
     tables = [getattr(given, name).select(BUNDLE).distinct().withColumn("table", F.lit(name)) for name in _TABLES]
     for row in union(tables).collect():
         found[row[BUNDLE]].tables.add(row["table"])
-    _live(given, found)
+    _live(given, shown, found)
     _acked(given, found)
     return found
 
 
-def _live(given: Prepared, found: list[There]) -> None:
+def _live(given: Prepared, shown: DataFrame, found: list[There]) -> None:
     by_session = (
-        given.observations.where("kind = 'live'")
-        .groupBy(BUNDLE, "reader", "topic", "partition", "session")
-        .agg(F.count("given_ns").alias("given"), F.count("previous_offset").alias("known"), F.count("*").alias("rows"))
+        shown.where("kind = 'live'")
+        .groupBy(BUNDLE, "reader", LANE, "session")
+        .agg(*[F.sum(name).alias(name) for name in ("timed", "ordered", "n")])
     )
-    by_place = by_session.groupBy(BUNDLE, "reader", "topic", "partition").agg(
-        F.sum("given").alias("given"),
-        F.sum("known").alias("known"),
-        F.max(F.col("rows") - F.col("known") > 1).alias("unordered"),
+    by_place = by_session.groupBy(BUNDLE, "reader", LANE).agg(
+        F.sum("timed").alias("timed"),
+        F.sum("ordered").alias("ordered"),
+        F.max(F.col("n") - F.col("ordered") > 1).alias("unordered"),
     )
-    for row in by_place.collect():
+    named_places = named(by_place, LANE, PLACE[1:], given.numbered_places, given.observations)
+    for row in named_places.collect():
         of, who = found[row[BUNDLE]], (row["reader"], f"{row['topic']}/{row['partition']}")
-        of.filled |= ({GIVEN} if row["given"] else set()) | ({PREVIOUS} if row["known"] else set())
-        for column, lacks in ((GIVEN, not row["given"]), (PREVIOUS, row["unordered"])):
+        of.filled |= ({GIVEN} if row["timed"] else set()) | ({PREVIOUS} if row["ordered"] else set())
+        for column, lacks in ((GIVEN, not row["timed"]), (PREVIOUS, row["unordered"])):
             if lacks:
                 of.absent.setdefault(column, []).append(who)
 
 
 def _acked(given: Prepared, found: list[There]) -> None:
-    acked = given.ledger.where(F.col("outcome") == Outcome.ACKED.value)
-    by_stream = acked.groupBy(BUNDLE, "stream").agg(F.count("*").alias("acked"), F.count("offset").alias("offsets"))
+    by_stream = given.groups.groupBy(BUNDLE, "stream").agg(
+        F.sum(F.when(F.col("is_acked"), F.col("n")).otherwise(0)).alias("acked"),
+        F.sum(F.when(F.col("is_reported"), F.col("n")).otherwise(0)).alias("offsets"),
+    )
     known = given.streams.where("producer IS NOT NULL AND acks != '0'").select(BUNDLE, "stream", "producer")
     by_producer = (
         by_stream.join(F.broadcast(known), [BUNDLE, "stream"])

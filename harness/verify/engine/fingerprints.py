@@ -168,7 +168,8 @@ def _count(among: Column) -> Column:
 def shown_buckets(given: Prepared) -> DataFrame:
     """All observations by reader, session, poll, place, stream, and buckets both of offsets and of sequence numbers:
     the only pass over all of them. `shift`: offset minus sequence number; `at`: offset; `stepped_back`: whether the
-    reader had received a record at or above one of them just before; `given_ns`: when it received the poll."""
+    reader had received a record at or above one of them just before; `given_ns`: when it received the poll; `timed`,
+    `ordered`: how many of them have `given_ns` and `previous_offset`."""
     rows = given.observations.withColumns({LANE: place_number(), WHO: reader_number()})
     printed = _printed(rows).withColumns(
         {
@@ -187,6 +188,8 @@ def shown_buckets(given: Prepared) -> DataFrame:
         *[F.bit_or(F.when(F.col(_NTH) == nth, F.col(_BIT)).otherwise(0)).alias(c) for nth, c in enumerate(OFFSETS)],
         F.max(F.col("offset") <= F.col("previous_offset")).alias("stepped_back"),
         F.min("given_ns").alias("given_ns"),
+        F.count("given_ns").alias("timed"),
+        F.count("previous_offset").alias("ordered"),
         *_limits({"timestamp_ms": ("timestamp_ms",) * 2, "shift": ("shift",) * 2, "at": ("offset",) * 2}),
     )
     of_readers = named(kept(prints), WHO, READER, given.numbered_readers, given.observations)

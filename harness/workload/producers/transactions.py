@@ -16,7 +16,7 @@ import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, Generic, TypeVar
@@ -146,7 +146,7 @@ class TransactionLoop(ProducerLoop):
             self._send(plan, txn_id)
             whole = self.producer.flush(FLUSH_S) and self.producer.failed_sends == failed_before
             if self.producer.fatal is None:
-                whole = whole and (not plan.with_offsets or self._send_offsets(plan, txn_id))
+                whole = whole and (not plan.with_offsets or self._send_offsets(plan.places, txn_id))
                 outcome = self._end(commit=whole and not plan.abort)
                 healthy = whole and outcome is not TxnOutcome.UNKNOWN
         except KafkaException:
@@ -185,10 +185,10 @@ class TransactionLoop(ProducerLoop):
         shrink = 1 if self.producer.spec.compression == "none" else 3
         return self._bytes(place) + shrink * self._segment_bytes[place[0]]
 
-    def _send_offsets(self, plan: TxnPlan, txn_id: int) -> bool:
+    def _send_offsets(self, places: Iterable[Place], txn_id: int) -> bool:
         """Commits offsets of the group in the transaction; False if that failed and the transaction must be aborted."""
         highest = self.producer.context.meters.highest_acked()
-        offsets = {place: highest[place] + 1 for place in plan.places if highest.get(place, NONE) > NONE}
+        offsets = {place: highest[place] + 1 for place in places if highest.get(place, NONE) > NONE}
         return self._add_offsets(offsets, txn_id) if offsets else True
 
     def _add_offsets(self, offsets: Mapping[Place, int], txn_id: int) -> bool:
@@ -348,6 +348,7 @@ class SteppedTransactionLoop(TransactionLoop):
         self._orders: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._open: tuple[int, int] | None = None  # id of the open transaction, and when its first record was sent
         self._failed_before = 0
+        self._with_offsets = True  # those that it was to have are in it
 
     def burst(self, place: Place, records: int, deadline_s: float) -> BurstResult:
         """Sends records within the open transaction; waits up to `deadline_s` for their outcomes. From any thread."""
@@ -381,14 +382,23 @@ class SteppedTransactionLoop(TransactionLoop):
         if self._open is None:
             self.producer.client.begin_transaction()
             self._open = (self.producer.context.numbers.transaction(), now_ns())
-            self._failed_before = self.producer.failed_sends
+            self._failed_before, self._with_offsets = self.producer.failed_sends, True
         txn_id, _ = self._open
         while time.monotonic() < give_up_at_s and not self._stopping.is_set() and self.producer.fatal is None:
             if tally.queued < records:
                 self.producer.queue(place, records - tally.queued, txn_id=txn_id, tally=tally)
             elif tally.settled:
-                return
+                break
             self.producer.poll(_TICK_S)
+        if self.spec.offsets_of is not None and tally.settled:
+            self._fill_offsets(place, txn_id)
+
+    def _fill_offsets(self, place: Place, txn_id: int) -> None:
+        try:
+            self._with_offsets &= self._send_offsets([place], txn_id)
+        except CallHung as hung:
+            self._with_offsets = False
+            self._give_up(f"a call of the transactional client {self.name} hangs ({hung})")
 
     def _finish(self, *, commit: bool) -> TxnOutcome:
         if self._open is None:
@@ -398,7 +408,7 @@ class SteppedTransactionLoop(TransactionLoop):
         try:
             whole = self.producer.flush(_MARGIN_S) and self.producer.failed_sends == self._failed_before
             if self.producer.fatal is None:
-                outcome = self._end(commit=commit and whole)
+                outcome = self._end(commit=commit and whole and self._with_offsets)
         except KafkaException:
             pass  # the client is unusable: the outcome is unknown, and the client is replaced
         except CallHung as hung:
