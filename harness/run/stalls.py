@@ -1,4 +1,4 @@
-"""How long something has been behind without any progress, by looks at it."""
+"""How long items have been behind without any progress, by looks at them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import time
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Final, Generic, NamedTuple, TypeVar
 
-# What makes no progress for this share of a wait has stalled: brokers try again within a few seconds.
+# Brokers try again within a few seconds: an item without progress for this share of a wait has stalled.
 STALLED_SHARE: Final = 0.75
 
 _Key = TypeVar("_Key", bound=Hashable)
@@ -14,7 +14,7 @@ _Seen = TypeVar("_Seen")
 
 
 class Stalled(NamedTuple, Generic[_Key, _Seen]):
-    """What has stalled, as it was seen last, and for how long."""
+    """An item that has stalled, as it was seen last, and for how long."""
 
     of: _Key
     seen: _Seen
@@ -22,14 +22,14 @@ class Stalled(NamedTuple, Generic[_Key, _Seen]):
 
 
 class Stalls(Generic[_Key, _Seen]):
-    """By key, what is behind. A value that is not equal to the last one shows progress."""
+    """The items that are behind, by key. A value that is not equal to the last one shows progress."""
 
     def __init__(self) -> None:
         self._since_s: dict[_Key, float] = {}
         self._last: dict[_Key, _Seen] = {}
 
     def look(self, behind: Mapping[_Key, _Seen]) -> None:
-        """Takes one look. What is not behind in it, or made progress, begins again."""
+        """Takes one look. An item that is not behind in it, or made progress, begins again."""
         now_s = time.monotonic()
         for key, seen in behind.items():
             if self._last.get(key) != seen:
@@ -37,7 +37,7 @@ class Stalls(Generic[_Key, _Seen]):
         self._last = dict(behind)
 
     def stalled(self, waited_s: float) -> Iterator[Stalled[_Key, _Seen]]:
-        """What has been behind for most of a wait of this length."""
+        """The items that have been behind for most of a wait of this length."""
         now_s = time.monotonic()
         for key, seen in self._last.items():
             still_s = now_s - self._since_s[key]
