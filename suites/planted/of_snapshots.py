@@ -336,6 +336,17 @@ def admin_phantom_setting_of_an_internal_topic(copy: Copy) -> Expected:
 
 
 @plant
+def admin_phantom_setting_of_a_topic(copy: Copy) -> Expected:
+    """After all reads a controller changes a setting."""
+    of_plain = {"kind": "topic", "name": "plain", "key": "segment.jitter.ms", "value": "7"}
+    _one_more(copy, {"type": "config"}, **of_plain)
+    with copy.document("cluster") as cluster:
+        for view in cluster["brokers"]:
+            view["settings"].get("plain", {})["segment.jitter.ms"] = "7"
+    return fails([(Kind.ADMIN_PHANTOM.value, "plain", None, None)], by_documents=True)
+
+
+@plant
 def admin_phantom_lower_feature_level(copy: Copy) -> Expected:
     _level(copy, -1)
     return fails([_PHANTOM], by_documents=True)

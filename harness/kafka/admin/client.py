@@ -26,6 +26,7 @@ from harness.kafka.admin import (
     share_groups,
     snapshots,
     users,
+    validation,
 )
 from harness.kafka.admin import groups as admin_groups
 from harness.kafka.admin import offsets as admin_offsets
@@ -214,6 +215,10 @@ class AdminView:
     ) -> str | None:
         """Finalizes feature levels, "up" or "down". None, or the reason why the active controller refuses."""
         return features.update_features(self._wire, levels, direction, deadline_s)
+
+    def validate_only(self, topic: str, partitions: int, deadline_s: float = DEADLINE_S) -> dict[str, str | None]:
+        """Asks whether changes would be done: Kafka's error by API, or None. The topic has so many partitions."""
+        return validation.validate_only(self._wire, topic, partitions, deadline_s)
 
     # --- leaders and replicas ---
 

@@ -19,6 +19,7 @@ _PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})
 
 ELR: Final = "eligible.leader.replicas.version"
 _EVERY_CLUSTER_HAS: Final = "metadata.version"
+OF_THE_QUORUM: Final = (_EVERY_CLUSTER_HAS, "kraft.version")
 
 
 def features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int]:
@@ -53,8 +54,11 @@ def supported_features(wire: Wire, timeout_s: float = ANSWER_S) -> dict[str, int
     return {name: min(each[name] for each in levels) for name in sorted(common)}
 
 
-def update_features(wire: Wire, levels: Mapping[str, int], direction: Direction, deadline_s: float) -> str | None:
-    """Asks the active controller to finalize levels, all or none. Returns None, or the reason of its refusal.
+def update_features(
+    wire: Wire, levels: Mapping[str, int], direction: Direction, deadline_s: float, *, validate_only: bool = False
+) -> str | None:
+    """Asks the active controller to finalize levels, all or none, or only whether it would. Returns None, or the reason
+    of its refusal.
 
     HarnessTimeout when no controller has given a final answer by the deadline.
     """
@@ -66,7 +70,7 @@ def update_features(wire: Wire, levels: Mapping[str, int], direction: Direction,
             kind(feature=name, max_version_level=level, upgrade_type=_UPGRADE_TYPES[direction])
             for name, level in levels.items()
         ],
-        validate_only=False,
+        validate_only=validate_only,
     )
 
     def passing(answer: ApiMessage) -> str | None:

@@ -1,25 +1,29 @@
 """admin_phantom and admin_lost: the controllers changed something that nobody asked for, or lack raised levels.
 
-The metadata log has every change. Controllers and brokers change no default of all brokers, no setting of an internal
-topic and no feature level by themselves, and they delete no topic. So after the topics of the run were created, such a
-change needs a step whose facts cover it, or an admin of the load that works with this setting. A step that raised
-feature levels, and saw the brokers report them, needs a change in the log.
+The metadata log has every change. Controllers and brokers change no default of all brokers, no setting of a topic and
+no feature level by themselves, they create and delete no topic but Kafka's own, and add no partitions. So after the
+topics of the run were created, such a change needs a step whose facts cover it, or an admin of the load that works with
+this setting; a request that was only to be validated (validate_only) does not count. A step that raised feature levels,
+and saw the brokers report them, needs a change in the log.
 
 Not judged: whether the change is the one that the step asked for; clusters of others, whose owners may change anything;
-and runs in which a step damaged metadata. A broker creates an internal topic with its settings at once, and a new level
+runs in which a step damaged metadata; and new topics beside an admin or a Kafka Streams application, which creates some
+for itself. A broker creates an internal topic with its settings at once, and a new level
 of a feature may come with settings of all brokers (KIP-966).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from typing import Final
 
 from harness.model.entities import BROKER_KEYS
 from harness.model.facts import FactKind
 from harness.model.finding import Finding, Kind
-from harness.model.history.changes import Change, ConfigChange, FeatureChange, ResourceKind
+from harness.model.history.changes import Change, ConfigChange, FeatureChange, PartitionChange, ResourceKind
 from harness.model.history.history import CLUSTER_DEFAULT, History, TopicLife
+from harness.model.scenario.scenario import STREAMS
 from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
@@ -32,6 +36,7 @@ _OWN: Final = "__"  # the names of internal topics begin with it
 _RAISE: Final = (FactKind.FEATURES_RAISED, FactKind.UPGRADED, FactKind.VOTERS_CHANGED, FactKind.DOWNGRADE_TRIED)
 _OF_SETTINGS: Final = (FactKind.REPLICATION_THROTTLED, FactKind.ENTITY_CHANGED)
 _SET: Final = (FactKind.CONFIG_SET, FactKind.CONFIG_TOGGLED)
+_OF_A_TOPIC: Final = (*_SET, FactKind.TIER_LEFT, FactKind.TOPIC_DELETED)  # a deletion removes the settings, too
 
 
 def _changes(known: Known) -> Addition:
@@ -48,6 +53,8 @@ def unasked_changes(case: Case) -> Iterator[Finding]:
         return
     begin = min(life.created.offset for life in lives)
     yield from _deletions(case, lives)
+    yield from _creations(case, history, begin)
+    yield from _partitions(case, history, lives)
     yield from _settings(case, history, begin)
     yield from _levels(case, history, begin)
 
@@ -65,8 +72,27 @@ def _deletions(case: Case, lives: list[TopicLife]) -> Iterator[Finding]:
             yield _phantom(case, life.deleted, "the topic was deleted", life.topic)
 
 
+def _creations(case: Case, history: History, begin: int) -> Iterator[Finding]:
+    if case.scenario.admin or any(producer.client == STREAMS for producer in case.scenario.producers or ()):
+        return
+    for life in history.topics:
+        if life.created.offset > begin and life.topic not in case.contract.topics and not life.topic.startswith(_OWN):
+            yield _phantom(case, life.created, "the topic was created", life.topic)
+
+
+def _partitions(case: Case, history: History, lives: list[TopicLife]) -> Iterator[Finding]:
+    asked = {fact.topic for fact in facts_in(case.steps, FactKind.PARTITIONS_ADDED)}
+    began_ns = {life.topic_id: life.created.time_ns for life in lives}
+    for row in history.of(PartitionChange):
+        later = row.created and not row.from_snapshot and row.time_ns != began_ns.get(row.topic_id, row.time_ns)
+        if later and row.topic not in asked:
+            yield _phantom(case, row, f"partition {row.partition} was added", row.topic)
+
+
 def _settings(case: Case, history: History, begin: int) -> Iterator[Finding]:
-    created = {life.topic: life.created.time_ns for life in history.topics}
+    created: defaultdict[str, set[int]] = defaultdict(set)
+    for life in history.topics:
+        created[life.topic].add(life.created.time_ns)
     for row in history.of(ConfigChange):
         if row.offset <= begin or row.from_snapshot:
             continue
@@ -74,10 +100,15 @@ def _settings(case: Case, history: History, begin: int) -> Iterator[Finding]:
         if row.kind is ResourceKind.BROKER and row.name == CLUSTER_DEFAULT:
             if not _sets_defaults(case, row.key):
                 yield _phantom(case, row, f"the default {row.key} of all brokers {value}")
-        elif row.kind is ResourceKind.TOPIC and row.name.startswith(_OWN) and row.time_ns != created.get(row.name):
-            facts = facts_in(case.steps, *_OF_SETTINGS, *_SET)
-            if all(fact.kind in _SET and fact.topic != row.name for fact in facts):
+        elif row.kind is ResourceKind.TOPIC and _is_judged(case, row.name) and row.time_ns not in created[row.name]:
+            facts = facts_in(case.steps, *_OF_SETTINGS, *_OF_A_TOPIC)
+            if all(fact.kind in _OF_A_TOPIC and fact.topic != row.name for fact in facts):
                 yield _phantom(case, row, f"{row.key} {value}", row.name)
+
+
+def _is_judged(case: Case, topic: str) -> bool:
+    """Whether only steps may change the settings of a topic: not those of an admin, which it changes itself."""
+    return topic.startswith(_OWN) or topic in case.contract.topics
 
 
 def _sets_defaults(case: Case, key: str) -> bool:
@@ -131,6 +162,7 @@ CHECK: Final = Check(
     planted=(
         "admin_phantom_default_of_all_brokers",
         "admin_phantom_setting_of_an_internal_topic",
+        "admin_phantom_setting_of_a_topic",
         "admin_phantom_lower_feature_level",
         "admin_phantom_deletion",
         "admin_lost_feature_level",

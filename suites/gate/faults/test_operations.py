@@ -118,6 +118,16 @@ def test_a_new_replica_and_the_leader_die_during_the_move(play: Play, admin: Adm
     assert admin.partitions(["moved"])[0].replicas == (2, 3)
 
 
+def test_a_change_that_is_only_to_be_validated_is_answered_and_not_made(play: Play, admin: AdminView) -> None:
+    features, config = admin.features(), admin.topic_configs(["idle"])
+    asked, *_ = play(("asked", {"do": "validate_only", "topic": "idle"}))
+    assert asked["resolved"]["answers"] == dict.fromkeys(
+        ("CreateTopics", "CreatePartitions", "IncrementalAlterConfigs", "UpdateFeatures")
+    )
+    assert (admin.features(), admin.topic_configs(["idle"])) == (features, config)
+    assert len(admin.partitions(["idle", "idle-validated"])) == 1
+
+
 def test_new_partitions_are_written_to_and_read(play: Play, admin: AdminView) -> None:
     grow, *_ = play(
         ("grow", {"do": "create_partitions", "topic": "moved", "total": 4}),

@@ -11,7 +11,15 @@ from harness.model.documents.scenario import PlannedAdmin
 from harness.model.documents.steps import Effect, Step
 from harness.model.facts import Fact, FactKind
 from harness.model.finding import Kind
-from harness.model.history.changes import AnyChange, ConfigChange, FeatureChange, ResourceKind, TopicChange, TopicEvent
+from harness.model.history.changes import (
+    AnyChange,
+    ConfigChange,
+    FeatureChange,
+    PartitionChange,
+    ResourceKind,
+    TopicChange,
+    TopicEvent,
+)
 from harness.verify.checks.unasked_changes import unasked_changes
 from harness.verify.engine.case import Case
 from suites.verify.history import START_NS
@@ -57,6 +65,21 @@ def internal(**more: Any) -> tuple[AnyChange, ...]:
     return created, first, ConfigChange(**LATER | own | {"time_ns": START_NS + 2 * 10**9, "value": None} | more)
 
 
+def setting(**more: Any) -> ConfigChange:
+    """A change of a setting of the topic of the run."""
+    return ConfigChange(**LATER | {"kind": ResourceKind.TOPIC, "name": "t", "key": "segment.ms", "value": "1"} | more)
+
+
+def topic(name: str) -> TopicChange:
+    return TopicChange(event=TopicEvent.CREATED, topic=name, topic_id="N", **LATER)
+
+
+def partition() -> PartitionChange:
+    """The topic of the run gets one more partition."""
+    first = next(row for row in Metadata().rows if isinstance(row, PartitionChange))
+    return replace(first, partition=1, **LATER)
+
+
 def level(to: int, **more: Any) -> FeatureChange:
     return FeatureChange(**LATER | {"feature": "metadata.version", "level": to} | more)
 
@@ -83,6 +106,26 @@ WRONG: Final[dict[str, tuple[Case, Kind, str]]] = {
         Kind.ADMIN_PHANTOM,
         "",
     ),
+    "a setting of a topic": (
+        case(setting()),
+        Kind.ADMIN_PHANTOM,
+        "segment.ms became 1 at offset 6 of the metadata log, and nobody had asked for that",
+    ),
+    "a creation": (
+        case(topic("new")),
+        Kind.ADMIN_PHANTOM,
+        "the topic was created at offset 6 of the metadata log, and nobody had asked for that",
+    ),
+    "a partition": (
+        case(partition()),
+        Kind.ADMIN_PHANTOM,
+        "partition 1 was added at offset 6 of the metadata log, and nobody had asked for that",
+    ),
+    "a partition beside those of another topic": (
+        case(partition(), steps=(step(FactKind.PARTITIONS_ADDED, topic="other"),)),
+        Kind.ADMIN_PHANTOM,
+        "",
+    ),
     "a lower level": (case(*levels(20, 19), steps=(step(FactKind.FEATURES_RAISED),)), Kind.ADMIN_PHANTOM, ""),
     "a deletion": (
         case(metadata=Metadata().deleted(START_NS + 5)),
@@ -105,6 +148,17 @@ LEGAL: Final[dict[str, Case]] = {
     "a setting that a step gave": case(
         *internal(), steps=(step(FactKind.CONFIG_SET, topic=INTERNAL, config={"cleanup.policy": "delete"}),)
     ),
+    "a setting of a topic by a step": case(
+        setting(), steps=(step(FactKind.CONFIG_SET, topic="t", config={"segment.ms": "1"}),)
+    ),
+    "a topic that leaves the tier": case(setting(), steps=(step(FactKind.TIER_LEFT, topic="t"),)),
+    "a setting that goes with its topic": case(
+        setting(value=None), metadata=Metadata(), steps=(step(FactKind.TOPIC_DELETED, topic="t"),)
+    ),
+    "a setting of a topic of others": case(setting(name="theirs")),
+    "a topic of an admin": case(topic("ops-topic-1"), admin=True),
+    "an internal topic": case(topic(INTERNAL)),
+    "a partition by a step": case(partition(), steps=(step(FactKind.PARTITIONS_ADDED, topic="t"),)),
     "levels of a step": case(*levels(20, 21), steps=(step(FactKind.FEATURES_RAISED),)),
     "levels that were refused": case(steps=(step(FactKind.FEATURES_RAISED, held=False),)),
     "a deletion by a step": case(
