@@ -1,4 +1,4 @@
-"""Leaders that do not serve what is in their log: asked directly, where a read of the drain ended early."""
+"""Brokers that do not serve what is in their log: asked directly, where a read of the drain or a copy ended early."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.model.clock import now_ns
 from harness.model.documents.reads import Read, Refusal
 
 # A client may stop for reasons of its own, and a leader may need time. After all attempts of the drain, and then a
-# minute of direct requests, the leader refuses.
+# minute of direct requests, the broker refuses.
 REFUSED_S: Final = 60.0
 _INTERVAL_S: Final = 0.5
 _OUT_OF_RANGE: Final = "OFFSET_OUT_OF_RANGE"
@@ -22,31 +22,35 @@ _MAX_BYTES: Final = 1 << 20
 _AT_ONCE: Final = 16
 
 
-class Leaders(Protocol):
-    """An admin view, as far as it fetches from leaders."""
+class Brokers(Protocol):
+    """An admin view, as far as it fetches."""
 
-    def fetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> Served | None:
-        """The leader's answer to a fetch from an offset; None without a leader or an answer."""
+    def fetch(
+        self, topic: str, partition: int, offset: int, max_bytes: int, broker: int | None = None
+    ) -> Served | None:
+        """The answer of the leader, or of this broker, to a fetch from an offset; None without one."""
         ...
 
 
-def with_refusals(reads: Sequence[Read], leaders: Leaders, refused_s: float = REFUSED_S) -> list[Read]:
-    """The reads; those of leaders that ended early, with the refusal of the leader if it refuses."""
+def with_refusals(reads: Sequence[Read], brokers: Brokers, refused_s: float = REFUSED_S) -> list[Read]:
+    """The reads; those that ended early with the refusal of the leader, or of the broker of the copy, if it refuses."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="refusals") as pool:
-        return list(pool.map(lambda read: _with_refusal(read, leaders, refused_s), reads))
+        return list(pool.map(lambda read: _with_refusal(read, brokers, refused_s), reads))
 
 
-def _with_refusal(read: Read, leaders: Leaders, refused_s: float) -> Read:
-    if read.kind != "drain" or read.position >= read.target:
+def _with_refusal(read: Read, brokers: Brokers, refused_s: float) -> Read:
+    if read.position >= read.target:
         return read
+    of_leader = read.kind == "drain"
     offset, first_ns = max(read.position, read.start), now_ns()
     give_up_at = time.monotonic() + refused_s
     refusal: Refusal | None = None
     while time.monotonic() < give_up_at:
-        answer = leaders.fetch(read.topic, read.partition, offset, _MAX_BYTES)
+        broker = None if of_leader else read.replica
+        answer = brokers.fetch(read.topic, read.partition, offset, _MAX_BYTES, broker)
         if answer is not None and answer.records:
             return read
-        if read.cut_short and answer is not None and answer.error == _OUT_OF_RANGE:
+        if of_leader and read.cut_short and answer is not None and answer.error == _OUT_OF_RANGE:
             return read  # with more time it would have continued after the gap
         if answer is not None:
             refusal = Refusal(

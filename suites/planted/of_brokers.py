@@ -594,6 +594,40 @@ def _refused(copy: Copy, error: str | None, count: int, above: int | None = None
                 read.update(position=offset, reached=False, stuck_reason="after 60 s", refused=refused)
 
 
+@plant
+def unserved_by_a_copy_in_sync(copy: Copy) -> Expected:
+    """A follower answers an error at the last record of its log for a minute, and its leader served that."""
+    offset = _offset_from_end(copy, 1)
+    copy.drop("observations", reader=_copy_refused(copy, offset), topic="plain", partition=1, offset=offset)
+    return fails([(Kind.UNSERVED.value, "plain", 1, None)], doubts=["not_reached"], by_documents=True)
+
+
+@plant
+def near_unserved_by_a_copy_behind_its_log(copy: Copy) -> Expected:
+    """The follower has none of the records that it was asked for."""
+    (state,) = (
+        one
+        for one in copy.original.documents["cluster"]["snapshots"][-1]["partitions"]
+        if (one["topic"], one["partition"]) == ("plain", 1)
+    )
+    _copy_refused(copy, max(log["log_end"] for log in state["logs"]))
+    return doubtful("not_reached")
+
+
+def _copy_refused(copy: Copy, offset: int) -> str:
+    """Returns the name of the reader."""
+    answer = {"error": "OFFSET_OUT_OF_RANGE", "high_watermark": -1, "first_ns": 10**18, "last_ns": 10**18 + 60 * 10**9}
+    with copy.document("reads") as reads:
+        read = next(
+            one
+            for one in reads
+            if (one["kind"], one["topic"], one["partition"], one["isolation"])
+            == ("replica", "plain", 1, "read_committed")
+        )
+        read.update(position=offset, reached=False, stuck_reason="after 60 s", refused=answer | {"offset": offset})
+    return str(read["reader"])
+
+
 def _offset_from_end(copy: Copy, count: int) -> int:
     rows = records(copy.original, "plain", 1)
     return rows[-count].offset if count else rows[-1].offset + 1

@@ -17,7 +17,7 @@ class OffsetGap(Record, frozen=True, kw_only=True):
 
 
 class Refusal(Record, frozen=True, kw_only=True):
-    """A leader that was asked, without a client library, for the records at the offset where its read had ended early,
+    """A broker that was asked, without a client library, for the records at the offset where its read had ended early,
     again and again, and never returned any."""
 
     offset: Annotated[int, meaning("the offset that it was asked for")]

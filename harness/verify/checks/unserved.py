@@ -1,4 +1,5 @@
-"""unserved: records below the high watermark, or acknowledged ones, that the leader of a log serves to no client."""
+"""unserved: records below the high watermark, or acknowledged ones, that the leader of a log serves to no client, or
+that another replica in sync refuses although its leader has served them."""
 
 from __future__ import annotations
 
@@ -8,11 +9,14 @@ from typing import Final
 from harness.model.documents.reads import Read, Refusal
 from harness.model.finding import Finding, Kind
 from harness.verify.addition import Addition, Order
+from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
 from harness.verify.engine.rows import NOT_READ
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
 from harness.verify.unreadable import covering, unreadable
+
+_DRAIN: Final = "drain"
 
 
 def _refused(known: Known) -> Addition:
@@ -32,33 +36,52 @@ def _findings(known: Known) -> Iterator[Finding]:
             continue
         if covering([span for span in spans if span.place == place], refused.offset, refused.offset + 1):
             continue
-        records = sum(
-            run.fate_records
-            for run in known.runs
-            if run.kind == NOT_READ and (run.topic, run.topic_id, run.partition) == place
-        )
-        # Offsets below the high watermark are readable by its meaning, whatever wrote the records.
-        committed = refused.high_watermark - refused.offset if refused.error is None else 0
-        if records or committed > 0:
+        if read.kind == _DRAIN:
+            records = sum(
+                run.fate_records
+                for run in known.runs
+                if run.kind == NOT_READ and (run.topic, run.topic_id, run.partition) == place
+            )
+            # Offsets below the high watermark are readable by its meaning, whatever wrote the records.
+            committed = refused.high_watermark - refused.offset if refused.error is None else 0
+            if records or committed > 0:
+                said.add(place)
+                left = (
+                    f"{records} acknowledged records from there on are in no read"
+                    if records
+                    else "so it hides what is committed"
+                )
+                yield _finding(known, read, refused, records or committed, "the leader", left)
+        elif _must_serve(known.case, read, refused.offset):
             said.add(place)
-            yield _finding(known, read, refused, records, committed)
+            who = f"broker {read.replica}, a replica in sync,"
+            yield _finding(known, read, refused, 1, who, "the leader served what is there")
 
 
-def _finding(known: Known, read: Read, refused: Refusal, records: int, committed: int) -> Finding:
+def _must_serve(case: Case, read: Read, offset: int) -> bool:
+    """Whether a copy is in sync and has an offset in its log from which the leader served everything (KIP-392)."""
+    served = any(
+        one.kind == _DRAIN and one.reached and (one.place, one.isolation) == (read.place, read.isolation)
+        for one in case.reads
+    )
+    state = next((state for state in case.last_partitions if state.place == read.place), None)
+    if not served or state is None or read.replica not in state.isr:
+        return False
+    return any(log.broker == read.replica and log.log_start <= offset < log.log_end for log in state.logs)
+
+
+def _finding(known: Known, read: Read, refused: Refusal, count: int, who: str, left: str) -> Finding:
     seconds = (refused.last_ns - refused.first_ns) / 10**9
     answered = refused.error or f"no records, with the high watermark {refused.high_watermark}"
-    left = (
-        f"{records} acknowledged records from there on are in no read" if records else "so it hides what is committed"
-    )
     return Finding(
         kind=Kind.UNSERVED,
         topic=read.topic,
         topic_id=read.topic_id,
         partition=read.partition,
         offset_first=refused.offset,
-        count=records or committed,
+        count=count,
         detail=(
-            f"after the read had ended early, the leader was asked for offset {refused.offset} for {seconds:.0f} s and "
+            f"after the read had ended early, {who} was asked for offset {refused.offset} for {seconds:.0f} s and "
             f"answered {answered}; {left}"
         ),
         contract=promise(Kind.UNSERVED, read.topic, None, known.case.contract),
@@ -66,15 +89,20 @@ def _finding(known: Known, read: Read, refused: Refusal, records: int, committed
 
 
 CHECK: Final = Check(
-    promise="A leader serves the acknowledged records of its log.",
+    promise="A leader serves the acknowledged records of its log, and so does every replica in sync.",
     kinds={
-        Kind.UNSERVED: Introduced(promise="every acknowledged record from the log start on can be read from its leader")
+        Kind.UNSERVED: Introduced(
+            promise="every acknowledged record from the log start on can be read from its leader, and from the other "
+            "replicas in sync (KIP-392)"
+        )
     },
     adds=_refused,
     order=Order(findings=13),
     planted=(
         "unserved",
         "unserved_below_the_high_watermark",
+        "unserved_by_a_copy_in_sync",
+        "near_unserved_by_a_copy_behind_its_log",
         "near_unserved_and_nothing_acknowledged_there",
         "near_unserved_with_a_node_down",
     ),

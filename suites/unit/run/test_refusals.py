@@ -1,4 +1,4 @@
-"""When a leader refuses what it has. The leaders are scripted."""
+"""When a broker refuses what it has. The brokers are scripted."""
 
 from __future__ import annotations
 
@@ -35,9 +35,13 @@ class Leader:
     def __init__(self, *answers: Served | None) -> None:
         self.answers = list(answers)
         self.offsets: set[int] = set()
+        self.brokers: set[int | None] = set()
 
-    def fetch(self, topic: str, partition: int, offset: int, max_bytes: int) -> Served | None:
+    def fetch(
+        self, topic: str, partition: int, offset: int, max_bytes: int, broker: int | None = None
+    ) -> Served | None:
         self.offsets.add(offset)
+        self.brokers.add(broker)
         return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
 
 
@@ -67,11 +71,24 @@ def test_silence_is_no_refusal() -> None:
     assert found.refused is None
 
 
-def test_only_reads_of_leaders_that_ended_early_are_asked_for() -> None:
+def test_only_reads_that_ended_early_are_asked_for() -> None:
     leader = Leader(ERROR)
-    reads = [read(9), read(3, "replica")]
+    reads = [read(9), read(9, "replica")]
     assert refusals.with_refusals(reads, leader, 5.0) == reads
     assert leader.offsets == set()
+
+
+@pytest.mark.parametrize(("kind", "broker"), [("drain", None), ("replica", 1)])
+def test_the_broker_of_a_copy_is_asked_itself(kind: ReadKind, broker: int | None) -> None:
+    brokers = Leader(ERROR)
+    (found,) = refusals.with_refusals([read(3, kind)], brokers, 0.05)
+    assert (found.refused is not None, brokers.brokers) == (True, {broker})
+
+
+def test_a_copy_without_an_offset_in_its_log_refuses_also_when_the_read_was_cut_short() -> None:
+    cut = structs.replace(read(5, "replica"), cut_short=True)
+    (found,) = refusals.with_refusals([cut], Leader(Served("OFFSET_OUT_OF_RANGE", b"")), 0.05)
+    assert found.refused is not None
 
 
 def test_a_read_that_never_began_asks_for_the_start() -> None:
