@@ -125,7 +125,7 @@ def test_no_transactional_producer_runs_where_a_partition_may_lose_its_leader() 
 
 
 def test_a_scenario_needs_the_capabilities_of_its_steps() -> None:
-    assert needs(scenarios.load("controller_killed")) == {"kill", "links", "pause", "restart", "terminate"}
+    assert needs(scenarios.load("controller_killed")) == {"kill", "links", "restart", "terminate"}
     assert needs(scenarios.load("exact_loss")) == {"kill", "links", "restart"}
 
 
