@@ -178,7 +178,8 @@ class Kind(FindingKind, Described):
     )
     NOT_IN_SYNC = (
         "not_in_sync",
-        "A replica was in the ISR while it lacked records below a high watermark that a leader had reported.",
+        "A replica was in the ISR while it lacked records below a high watermark that a leader had reported, or was "
+        "not in it when a reassignment ended.",
         {"history.json", "positions"},
     )
     WRONGLY_ELIGIBLE = (

@@ -94,6 +94,19 @@ class Metadata:
         """The ISR changes, in the same leader epoch."""
         return self._state(replace(self._last(), isr=isr, elr=elr, last_known_elr=last_known), at_ns)
 
+    def moved(
+        self,
+        at_ns: int,
+        replicas: tuple[int, ...],
+        isr: tuple[int, ...],
+        *,
+        adding: tuple[int, ...] = (),
+        removing: tuple[int, ...] = (),
+    ) -> Metadata:
+        """The replicas change; a reassignment is on its way while it adds or removes some."""
+        state = replace(self._last(), replicas=replicas, isr=isr, adding=adding, removing=removing)
+        return self._state(state, at_ns)
+
     def registered(self, broker: int, at_ns: int) -> Metadata:
         """Another process of a broker registers."""
         self.rows.append(

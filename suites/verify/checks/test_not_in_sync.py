@@ -13,6 +13,7 @@ from harness.model.history.changes import BrokerChange, BrokerEvent, ConfigChang
 from harness.verify.checks.not_in_sync import replicas_not_in_sync
 from harness.verify.checks.not_in_sync.eligible import eligible_after_a_sudden_end
 from harness.verify.checks.not_in_sync.fenced import fenced_members
+from harness.verify.checks.not_in_sync.reassigned import ended_out_of_sync
 from harness.verify.engine.elections import Clocks
 from suites.verify.history import BROKERS, START_NS, Built, Row
 from suites.verify.judging import case_of_history
@@ -239,3 +240,40 @@ def test_a_broker_that_left_the_isr_before_it_was_fenced_is_none(name: str) -> N
     case = case_of_history(sampled(metadata=UNFENCED_MEMBERS[name]))
     assert case.history is not None
     assert list(fenced_members(case, case.history)) == []
+
+
+def reassigned(
+    *, adding: tuple[int, ...], removing: tuple[int, ...], left: tuple[int, ...], isr: tuple[int, ...]
+) -> Metadata:
+    """A reassignment of a partition of brokers 1 and 2 begins, and ends with these replicas and this ISR."""
+    before = Metadata().moved(at(39), (1, 2), (1, 2))
+    begun = before.moved(at(40), (1, 2, *adding), (1, 2), adding=adding, removing=removing)
+    return begun.moved(at(41), left, isr)
+
+
+ENDED_EARLY: dict[str, tuple[Metadata, str]] = {
+    "an added one": (reassigned(adding=(3,), removing=(2,), left=(1, 3), isr=(1,)), "broker 3"),
+    "an added one of two": (reassigned(adding=(3, 4), removing=(), left=(1, 2, 3, 4), isr=(1, 2, 4)), "broker 3"),
+    "one that stays, and none is added": (reassigned(adding=(), removing=(2,), left=(1,), isr=(2,)), "broker 1"),
+}
+ENDED_IN_SYNC: dict[str, Metadata] = {
+    "all in sync": reassigned(adding=(3,), removing=(2,), left=(1, 3), isr=(1, 3)),
+    "only one that stays is not": reassigned(adding=(3,), removing=(2,), left=(1, 3), isr=(3,)),
+    "cancelled": reassigned(adding=(3,), removing=(2,), left=(1, 2), isr=(1,)),
+}
+
+
+@pytest.mark.parametrize("name", ENDED_EARLY)
+def test_a_reassignment_that_ends_without_its_replicas_in_sync_is_a_finding(name: str) -> None:
+    of, broker = ENDED_EARLY[name]
+    case = case_of_history(sampled(metadata=of))
+    assert case.history is not None
+    (found,) = ended_out_of_sync(case, case.history)
+    assert (found.kind, found.reader) == (Kind.NOT_IN_SYNC, broker)
+
+
+@pytest.mark.parametrize("name", ENDED_IN_SYNC)
+def test_a_reassignment_that_ends_in_sync_or_is_cancelled_is_none(name: str) -> None:
+    case = case_of_history(sampled(metadata=ENDED_IN_SYNC[name]))
+    assert case.history is not None
+    assert list(ended_out_of_sync(case, case.history)) == []

@@ -1,5 +1,5 @@
 """not_in_sync: a member of the ISR, or the leader, lacks records below a high watermark that a leader had reported, or
-is fenced (see `fenced.py`).
+is fenced (see `fenced.py`), or is not in the ISR when a reassignment to it ends (see `reassigned.py`).
 wrongly_eligible: a member of the ELR (KIP-966) does, or stays in it after a sudden end.
 
 A follower joins the ISR when it has everything below the high watermark, and from then on the leader waits for it
@@ -29,6 +29,7 @@ from harness.model.sample import Sample
 from harness.verify.addition import Addition, Order
 from harness.verify.checks.not_in_sync.eligible import eligible_after_a_sudden_end
 from harness.verify.checks.not_in_sync.fenced import fenced_members
+from harness.verify.checks.not_in_sync.reassigned import ended_out_of_sync
 from harness.verify.engine.case import Case, Place
 from harness.verify.engine.elections import Clocks
 from harness.verify.engine.known import Known
@@ -87,6 +88,7 @@ def _replicas(known: Known) -> Addition:
     if case.history is not None and case.history.whole:
         found += eligible_after_a_sudden_end(case, case.history, Clocks(case, case.history))
         found += fenced_members(case, case.history)
+        found += ended_out_of_sync(case, case.history)
     return Addition(findings=found)
 
 
