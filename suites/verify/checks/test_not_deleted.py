@@ -117,7 +117,9 @@ LAWFUL = {
     "a long interval": kept(SHORT, interval="10000"),
     "a node that is down": kept(SHORT, down),
     "as many bytes as are kept": kept({"retention.bytes": 301}),
-    "compacted": kept(SHORT, lambda built: built.run["contract"]["topics"]["t"].update(compacted=True)),
+    "only compacted": kept(
+        SHORT, lambda built: built.run["contract"]["topics"]["t"].update(compacted=True, deletes=False)
+    ),
     "not deleted": kept(SHORT, lambda built: built.run["contract"]["topics"]["t"].update(deletes=False)),
     "tiered": kept(SHORT, lambda built: built.run["contract"]["topics"]["t"].update(tiered=True)),
     "records deleted up to the middle of a segment": kept({}, deleted_below(2)),
@@ -131,6 +133,7 @@ BROKEN = [
     kept(SHORT, text="AA/A/AAA"),
     kept({}, deleted_below(3)),
     kept({}, deleted_below(6)),
+    kept(SHORT, lambda built: built.run["contract"]["topics"]["t"].update(compacted=True)),
 ]
 BATCH = HistoryBatch([*BROKEN, *LAWFUL.values()])
 
@@ -143,9 +146,9 @@ def found(spark: SparkSession) -> list[list[tuple[str | None, int | None, int | 
 
 
 def test_each_replica_that_keeps_what_was_due_is_found(spark: SparkSession) -> None:
-    by_age, by_size, one, two_segments, deleted, all_deleted = found(spark)[: len(BROKEN)]
+    by_age, by_size, one, two_segments, deleted, all_deleted, compacted = found(spark)[: len(BROKEN)]
     every = [("broker 1", 0, 2), ("broker 2", 0, 2), ("broker 3", 0, 2)]
-    assert by_age == by_size == two_segments == deleted == all_deleted == every
+    assert by_age == by_size == two_segments == deleted == all_deleted == compacted == every
     assert one == [("broker 2", 0, 2)]
     (finding,) = BATCH.verdicts(spark)[2].findings
     assert "1 of 2 segments that were due for deletion more than 32 s before" in finding.detail

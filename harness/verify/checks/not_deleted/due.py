@@ -110,12 +110,14 @@ def _of_brokers(snapshot: Snapshot, key: str) -> int | None:
 
 
 def _is_plain(case: Case, name: str, topic: TopicContract) -> bool:
-    """Whether retention alone decides what goes, and timestamps say how old records are."""
+    """Whether retention decides when a segment goes at the latest, and timestamps say how old records are."""
     # Else a record may have an old timestamp, and have been appended just now.
     backdated = not case.of_harness or any(producer.backdated_ms for producer in case.contract.producers.values())
     if topic.tier_off or not topic.deletes or len(config_history(case, name, _POLICY)) > 1:
         return False
-    return compacted_until(case, name) is None and (not backdated or topic.timestamp_type == APPEND_TIME)
+    # A cleaner that compacts a log deletes its old segments, too (cleanup.policy=compact,delete).
+    steady = topic.compacted or compacted_until(case, name) is None
+    return steady and (not backdated or topic.timestamp_type == APPEND_TIME)
 
 
 def _of_the_topic(case: Case, name: str, topic: TopicContract, last: Snapshot, by_ns: int) -> Limits:
