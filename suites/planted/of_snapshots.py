@@ -412,6 +412,31 @@ def near_unavailable_without_a_leader_for_a_moment(copy: Copy) -> Expected:
     return passes()
 
 
+def _dead(copy: Copy, before_s: float) -> None:
+    """A broker that the controllers never fenced ended so long before their last change."""
+    with copy.document("history") as history:
+        rows = history["changes"]
+        fenced = {row["broker"] for row in rows if row["type"] == "broker" and row["event"] == "fenced"}
+        at_ns = rows[-1]["time_ns"] - int(before_s * 10**9)
+    (broker, *_) = {1, 2, 3} - fenced
+    with copy.document("steps") as steps:
+        step = next(one for one in steps if one["is_fault"])
+        fact = {"kind": FactKind.STOPPED.value, "nodes": [broker], "how": "killed"}
+        step["facts"].append(fact | {"from_ns": at_ns, "to_ns": at_ns})
+
+
+@plant
+def unavailable_behind_a_dead_broker(copy: Copy) -> Expected:
+    _dead(copy, 25)
+    return fails([(Kind.UNAVAILABLE.value, None, None, None)], by_documents=True)
+
+
+@plant
+def near_unavailable_behind_a_broker_that_died_just_now(copy: Copy) -> Expected:
+    _dead(copy, 10)
+    return passes()
+
+
 def _serves(copy: Copy, topic: str, key: str, value: str) -> None:
     """The brokers report this value at the end."""
     with copy.document("cluster") as cluster:
