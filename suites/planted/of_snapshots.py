@@ -401,14 +401,14 @@ def _without_leader(copy: Copy, lasts_ns: int) -> None:
 
 @plant
 def unavailable_without_a_leader(copy: Copy) -> Expected:
-    _without_leader(copy, 2 * 10**9)
+    _without_leader(copy, 6 * 10**9)
     return fails([(Kind.UNAVAILABLE.value, "plain", 0, None)], by_documents=True)
 
 
 @plant
 def near_unavailable_without_a_leader_for_a_moment(copy: Copy) -> Expected:
     """Clocks of two controllers may differ by that."""
-    _without_leader(copy, 10**9 // 2)
+    _without_leader(copy, 4 * 10**9)
     return passes()
 
 
