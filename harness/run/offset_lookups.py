@@ -33,6 +33,7 @@ from harness.model.waiting import wait_for
 
 TIMES: Final = 24  # evenly over the run; one before it and one after it are added
 EPOCHS: Final = 40
+SEGMENTS: Final = 8  # closed ones, evenly over the log
 DEADLINE_S: Final = 30.0
 LEAST_S: Final = 5.0  # when the budget for waits is spent
 SILENT: Final = "no answer from a leader"
@@ -124,8 +125,8 @@ def _times_ms(started_ns: int, ended_ns: int) -> list[int]:
 
 
 def _edges_ms(bundle: BundleWriter, leaders: Mapping[Place, int | None]) -> dict[Place, list[int]]:
-    """Times for each partition, from the batches of the remote tier and on its leader's disk: around the end of its
-    first closed segment, of the last one that only the tier has, and of the last closed one. Nothing for partitions
+    """Times for each partition, from the batches of the remote tier and on its leader's disk: around the ends of closed
+    segments, among them the first one, the last one that only the tier has, and the last one. Nothing for partitions
     with one segment."""
     ends: dict[Place, dict[int, tuple[int, int]]] = defaultdict(dict)  # first and latest time by segment
     local: dict[Place, set[int]] = defaultdict(set)  # segments on the leader's disk
@@ -149,7 +150,9 @@ def _edges_ms(bundle: BundleWriter, leaders: Mapping[Place, int | None]) -> dict
 
 def _around(segments: Sequence[tuple[int, tuple[int, int]]], tiered: int) -> Iterator[int]:
     """tiered: how many segments only the tier has; they are the first ones."""
-    for n in sorted({0, max(min(tiered, len(segments) - 1) - 1, 0), len(segments) - 2}):
+    last = len(segments) - 2
+    evenly = {last * n // (SEGMENTS - 1) for n in range(SEGMENTS)}
+    for n in sorted({*evenly, max(min(tiered, last + 1) - 1, 0)}):
         (_, (_, latest)), (_, (first, _)) = segments[n : n + 2]
         yield from dict.fromkeys([latest - 1, latest, latest + 1, first])
 

@@ -123,15 +123,21 @@ def asked_again(batches: list[tuple[int, int, int]], folder: Path, none: tuple[i
     return leaders.asked
 
 
-def test_times_around_the_ends_of_the_first_and_the_last_closed_segment_are_asked_for(tmp_path: Path) -> None:
+def test_times_around_the_ends_of_closed_segments_are_asked_for(tmp_path: Path) -> None:
     batches = [(1, 0, 10), (1, 0, 30), (1, 0, 20), (1, 5, 28), (1, 5, 50), (1, 9, 70), (1, 12, 90), (2, 3, 40)]
-    assert asked_again(batches, tmp_path) == [29, 30, 31, 28, 69, 70, 71, 90]
+    assert asked_again(batches, tmp_path) == [29, 30, 31, 28, 49, 50, 51, 70, 69, 70, 71, 90]
+
+
+def test_of_many_closed_segments_some_are_chosen_evenly_with_the_first_and_the_last(tmp_path: Path) -> None:
+    asked = asked_again([(1, n, 100 * n) for n in range(23)], tmp_path)
+    assert [time_ms // 100 for time_ms in asked if time_ms % 100 == 1] == [0, 3, 6, 9, 12, 15, 18, 21]
 
 
 def test_times_around_the_end_of_the_last_segment_that_only_the_remote_tier_has_are_asked_for(tmp_path: Path) -> None:
-    tiered = [(-1, 0, 10), (-1, 5, 20), (-1, 8, 30), (-1, 12, 40)]
-    local = [(1, 8, 30), (1, 12, 40), (1, 15, 50)]
-    assert asked_again(tiered + local, tmp_path) == [9, 10, 11, 20, 19, 20, 21, 30, 39, 40, 41, 50]
+    tiered = [(-1, n, 100 * n) for n in range(12)]
+    local = [(1, n, 100 * n) for n in range(11, 23)]
+    asked = asked_again(tiered + local, tmp_path)
+    assert [time_ms // 100 for time_ms in asked if time_ms % 100 == 1] == [0, 3, 6, 9, 10, 12, 15, 18, 21]
 
 
 def test_of_a_log_with_one_segment_no_edge_is_asked_for(tmp_path: Path) -> None:
