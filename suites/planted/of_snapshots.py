@@ -366,6 +366,36 @@ def admin_lost_feature_level(copy: Copy) -> Expected:
     return fails([(Kind.ADMIN_LOST.value, None, None, None)], by_documents=True)
 
 
+def _elects_in_vain(copy: Copy, *, error: str | None = "ELECTION_NOT_NEEDED", in_sync: bool = True) -> None:
+    """A step had the first replica of plain/0 elected, and half a minute later another one leads."""
+    states = copy.original.documents["cluster"]["snapshots"][-1]["partitions"]
+    state = next(one for one in states if (one["topic"], one["partition"]) == ("plain", 0))
+    preferred, other, *_ = state["replicas"]
+    event = {"topic": "plain", "partition": 0}
+    event |= {"kind": "election_in_vain", "error": error, "leader": other, "preferred": preferred, "waited_s": 30.0}
+    with copy.document("steps") as steps:
+        step = next(one for one in steps if not one["is_fault"])
+        step["events"].append(event | {"isr": [preferred, other] if in_sync else [other], "at_ns": step["ended_ns"]})
+
+
+@plant
+def admin_lost_election(copy: Copy) -> Expected:
+    _elects_in_vain(copy)
+    return fails([(Kind.ADMIN_LOST.value, "plain", 0, None)], by_documents=True)
+
+
+@plant
+def near_admin_lost_election_of_a_replica_out_of_sync(copy: Copy) -> Expected:
+    _elects_in_vain(copy, in_sync=False)
+    return passes()
+
+
+@plant
+def near_admin_lost_refused_election(copy: Copy) -> Expected:
+    _elects_in_vain(copy, error="PREFERRED_LEADER_NOT_AVAILABLE")
+    return passes()
+
+
 def _topic_goes(copy: Copy) -> None:
     """After all reads a controller deletes a topic."""
     _one_more(copy, {"type": "topic", "topic": "plain"}, event="deleted")

@@ -14,7 +14,8 @@ from harness.faults.steps.waits import NO_ANSWER
 from harness.kafka.admin.client import PartitionState
 from harness.model.clock import now_ns
 from harness.model.contract.contract import ELECT_UNCLEAN
-from harness.model.documents.steps import UncleanElection
+from harness.model.documents.steps import ElectionInVain, UncleanElection
+from harness.model.errors import HarnessTimeout
 from harness.model.facts import FactKind
 from harness.model.place import Place
 from harness.model.waiting import wait_for
@@ -42,8 +43,7 @@ class ElectPreferred(Action):
     def perform(self, context: StepContext) -> Done:
         places = context.places(self.on)
         before = context.states(places)
-        context.admin.elect_leaders("preferred", places)
-        after = await_leaders(context, places, lambda s: s.leader == s.replicas[0], "the preferred replica to lead")
+        after = elect_preferred(context, places, "the preferred replica to lead")
         moved = {p: [before[p].leader, s.leader] for p, s in after.items() if before[p].leader != s.leader}
         seen = {f"{t}/{p}": {"leader": leaders} for (t, p), leaders in moved.items()}
         if moved:
@@ -111,6 +111,34 @@ def _went_back(context: StepContext, states: Mapping[Place, PartitionState]) -> 
         for place, (old, new) in context.moves().items()
         if place in states and new == states[place].replicas[0]
     }
+
+
+def elect_preferred(context: StepContext, places: list[Place], what: str) -> dict[Place, PartitionState]:
+    """Has the first replica of each partition elected, and waits until it leads. An event `election_in_vain` records
+    each that does not."""
+    answers = context.admin.elect_leaders("preferred", places)
+    try:
+        return await_leaders(context, places, _preferred_leads, what)
+    except HarnessTimeout:
+        for (topic, partition), state in context.states(places).items():
+            if not _preferred_leads(state):
+                context.record_event(
+                    ElectionInVain(
+                        topic=topic,
+                        partition=partition,
+                        at_ns=now_ns(),
+                        error=answers.get((topic, partition)),
+                        leader=state.leader,
+                        preferred=state.replicas[0],
+                        isr=tuple(state.isr),
+                        waited_s=DEADLINE_S,
+                    )
+                )
+        raise
+
+
+def _preferred_leads(state: PartitionState) -> bool:
+    return state.leader == state.replicas[0]
 
 
 def await_leaders(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from harness.faults.operations.elect import await_leaders
+from harness.faults.operations.elect import elect_preferred
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import named
 from harness.faults.steps.produce import transactional
@@ -49,9 +49,7 @@ def prepare(context: StepContext, places: list[Place], without: tuple[int, ...] 
 
 def elect(context: StepContext, leaders: Mapping[Place, list[int]]) -> None:
     """Elects the preferred leaders that `prepare` returned, and waits until they lead."""
-    places = [*leaders]
-    context.admin.elect_leaders("preferred", places)
-    await_leaders(context, places, lambda s: s.leader == leaders[s.topic, s.partition][1], "the chosen leader")
+    elect_preferred(context, [*leaders], "the chosen leader")
 
 
 @dataclass(frozen=True, kw_only=True)

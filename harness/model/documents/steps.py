@@ -135,6 +135,16 @@ class AskedFromOutside(Record, frozen=True, kw_only=True, tag_field="kind", tag=
     at_ns: Annotated[int, meaning("when it was answered")]
 
 
+class ElectionInVain(Happened, frozen=True, kw_only=True, tag="election_in_vain"):
+    """An operator asked for the election of the preferred replica, which did not lead when the wait for it was over."""
+
+    error: Annotated[str | None, meaning("Kafka's answer for the partition; null = the election was held")]
+    leader: Annotated[int, meaning("the broker that led then; -1 = none")]
+    preferred: Annotated[int, meaning("the first of the replicas")]
+    isr: Annotated[tuple[int, ...], meaning("brokers of the replicas in sync")]
+    waited_s: Annotated[int | float, meaning("how long the wait was")]
+
+
 class PartitionsAdded(Happened, frozen=True, kw_only=True, tag="partitions_added"):
     """A topic got more partitions, of which `partition` is the first.
 
@@ -319,6 +329,7 @@ Event = (
     | GroupAway
     | GroupDeleted
     | AskedFromOutside
+    | ElectionInVain
     | PartitionsAdded
     | TopicDeleted
     | PowerLost

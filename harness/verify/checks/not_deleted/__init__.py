@@ -1,5 +1,6 @@
 """not_deleted: a replica, or the remote tier, keeps segments that retention should have deleted long before, or that
-are below a log start that DeleteRecords moved; or a broker keeps a replica that a reassignment took away (`strays.py`).
+are below a log start that DeleteRecords moved; or a broker keeps a replica that a reassignment took away, or
+the tier a deleted topic (`strays.py`).
 
 A replica that has stopped to delete has all records, so no reader notices it, and its disk fills up. Kafka looks for
 deletable segments every log.retention.check.interval.ms, from the oldest one on, and never deletes the newest one.
@@ -19,7 +20,7 @@ from harness.verify.checks.not_deleted.due import Limits, due_in_tier, due_on_di
 from harness.verify.checks.not_deleted.in_tier import copied_until, segments_in_tier
 from harness.verify.checks.not_deleted.on_disks import ON_DISKS, of_replicas
 from harness.verify.checks.not_deleted.segments import Segment, overdue
-from harness.verify.checks.not_deleted.strays import strays
+from harness.verify.checks.not_deleted.strays import abandoned, strays
 from harness.verify.checks.tier.state import TIERS, Tier
 from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
@@ -30,7 +31,8 @@ from harness.verify.sentences import promise
 
 def _everywhere(known: Known) -> Addition:
     case, tier = known.case, known.of(TIERS)
-    found = [*_on_disks(case, known.of(ON_DISKS), tier), *_in_tier(case, tier), *strays(case)]
+    found = [*_on_disks(case, known.of(ON_DISKS), tier), *_in_tier(case, tier)]
+    found += [*strays(case), *abandoned(case, tier)]
     return Addition(findings=found)
 
 

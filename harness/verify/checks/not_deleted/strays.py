@@ -1,11 +1,15 @@
-"""Replicas on the disk of a broker that a reassignment took them from (KIP-455).
+"""Replicas on the disk of a broker that a reassignment took them from (KIP-455), and copies of deleted topics in the
+remote tier (KIP-405).
 
 The broker renames the folder as soon as it applies the record of the metadata log that ends the reassignment, and a
-renamed folder counts no longer. The disks are read after every broker was asked whether it has applied all records.
+renamed folder counts no longer. The disks are read after every broker was asked whether it has applied all records. The
+leader of a deleted topic deletes its copies. One that ends meanwhile may leave some behind, as may a copy that was not
+finished when the topic was deleted.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -13,13 +17,16 @@ from harness.model.documents.cluster import Lineage
 from harness.model.facts import OBSERVED, FactKind
 from harness.model.finding import Finding, Kind
 from harness.model.history.changes import PartitionChange
+from harness.verify.checks.tier.state import FINISHED, StoredObject, Tier, last_look
 from harness.verify.engine.case import Case
 from harness.verify.engine.steps import facts_in, step_at
 from harness.verify.engine.tables import UNBOUNDED
 from harness.verify.sentences import promise
 
 _RENAMED_NS: Final = 5 * 10**9
+_COLLECTED_NS: Final = 15 * 10**9
 _NS: Final = 10**9
+_HARMLESS: Final = OBSERVED | {FactKind.TOPIC_DELETED}
 
 
 def strays(case: Case) -> Iterator[Finding]:
@@ -38,16 +45,48 @@ def strays(case: Case) -> Iterator[Finding]:
             yield _finding(case, lineage, gone_ns, last.at_ns)
 
 
+def abandoned(case: Case, tier: Tier) -> Iterator[Finding]:
+    """One finding for each deleted topic of which finished copies are still there."""
+    history = case.history
+    if history is None or not history.whole or not case.complete or not case.nodes_were_up or tier.unreadable:
+        return
+    gone_ns = {life.topic_id: life.deleted.time_ns for life in history.topics if life.deleted}
+    left: defaultdict[tuple[str, str], list[StoredObject]] = defaultdict(list)
+    for (topic, topic_id, _), partition in tier.partitions.items():
+        if topic_id in gone_ns:
+            finished = {one.id for one in partition.segments.values() if one.state == FINISHED}
+            left[topic, topic_id] += [one for name in sorted(finished) for one in last_look(partition.objects[name])]
+    for (topic, topic_id), objects in left.items():
+        seen_ns = min((one.looked_ns for one in objects), default=0)
+        if seen_ns - max(gone_ns[topic_id], _calm_ns(case, None)) >= _COLLECTED_NS:
+            yield _left_behind(case, topic, topic_id, len(objects), seen_ns - gone_ns[topic_id])
+
+
 def _gone_ns(rows: Sequence[PartitionChange], broker: int) -> int | None:
     """When the broker was taken from the replicas for good; None if it never had one."""
     had = [n for n, row in enumerate(rows) if broker in row.replicas]
     return rows[had[-1] + 1].time_ns if had and had[-1] + 1 < len(rows) else None
 
 
-def _calm_ns(case: Case, broker: int) -> int:
-    """When the last fact ended that may be about the broker."""
-    facts = (fact for step in case.steps for fact in step.facts if fact.kind not in OBSERVED and fact.concerns(broker))
-    return max((UNBOUNDED if fact.to_ns is None else fact.to_ns for fact in facts), default=0)
+def _calm_ns(case: Case, broker: int | None) -> int:
+    """When the last fact ended that may be about the broker, or about any. A deletion disturbs nothing."""
+    facts = [fact for step in case.steps for fact in step.facts if fact.kind not in _HARMLESS]
+    mine = (fact for fact in facts if broker is None or fact.concerns(broker))
+    return max((UNBOUNDED if fact.to_ns is None else fact.to_ns for fact in mine), default=0)
+
+
+def _left_behind(case: Case, topic: str, topic_id: str, objects: int, since_ns: int) -> Finding:
+    return Finding(
+        kind=Kind.NOT_DELETED,
+        topic=topic,
+        topic_id=topic_id,
+        reader="the remote tier",
+        detail=(
+            f"the remote tier still has {objects} objects of finished copies of the topic, which was deleted "
+            f"{since_ns / _NS:.0f} s before"
+        ),
+        contract=promise(Kind.NOT_DELETED, topic, None, case.contract),
+    )
 
 
 def _finding(case: Case, lineage: Lineage, gone_ns: int, seen_ns: int) -> Finding:
