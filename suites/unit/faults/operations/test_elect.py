@@ -58,9 +58,10 @@ class Leaders:
         """The metadata log of these looks."""
         return fold([node(1, batches(topic("t"), *self.log))], [1])
 
-    def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> None:
+    def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> dict[tuple[str, int], str | None]:
         assert (kind, places) == ("preferred", [("t", 0)])
         self.leaders = [1]
+        return dict.fromkeys(places)
 
 
 @pytest.fixture(autouse=True)
@@ -107,8 +108,9 @@ def test_a_leader_that_moves_again_at_once_was_elected(monkeypatch: pytest.Monke
             other = 3 if first.leader == 1 else 1
             return [first, replace(first, partition=1, leader=other)]
 
-        def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> None:
+        def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> dict[tuple[str, int], str | None]:
             self.leaders = [2] * self.looks + [1, 3]
+            return dict.fromkeys(places)
 
     monkeypatch.setattr(elect, "DEADLINE_S", 5.0)
     row, found = elected(Restless(2), FAULT, partitions=2)
@@ -118,13 +120,16 @@ def test_a_leader_that_moves_again_at_once_was_elected(monkeypatch: pytest.Monke
     monkeypatch.setattr(elect, "DEADLINE_S", 0.2)
     row, _ = elected(Stubborn(2), FAULT)
     assert "leader 2" in row["error"]
+    (event,) = row["events"]
+    assert (event["kind"], event["error"]) == ("election_in_vain", "ELECTION_NOT_NEEDED")
+    assert (event["leader"], event["preferred"], event["isr"]) == (2, 1, [1, 2, 3])
 
 
 class Stubborn(Leaders):
     """Elects no leader."""
 
-    def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> None:
-        pass
+    def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> dict[tuple[str, int], str | None]:
+        return dict.fromkeys(places, "ELECTION_NOT_NEEDED")
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,6 @@ def test_a_phase_that_was_never_seen_is_no_effect(states: list[str], said: str) 
 def test_a_leader_that_stays_is_not_a_missing_phase(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(elect, "DEADLINE_S", 0.2)
     cluster = Scripted("Ongoing")
-    monkeypatch.setattr(cluster, "elect_leaders", lambda *_: None)
+    monkeypatch.setattr(cluster, "elect_leaders", lambda *_: {})
     with pytest.raises(HarnessTimeout, match="the chosen leader"):
         performed(cluster)
