@@ -11,6 +11,7 @@ from harness.model.finding import Kind
 from harness.model.pending import Pending
 from suites.planted.copies import Copy, Original, Row
 from suites.planted.expected import Broken, Expected, Record, doubtful, fails, of, passes
+from suites.planted.of_coordinators import states_of
 from suites.planted.plants import (
     AFTER_HEALING,
     COMMITTED,
@@ -372,6 +373,31 @@ def transaction_unfinished(copy: Copy) -> Expected:
     """Its markers are written, so the last stable offset has moved on, and its coordinator still waits."""
     _unended(copy, {"transactional_id": "paid-1", "state": "PrepareCommit", "coordinator": 2})
     return fails([(Kind.TRANSACTION_UNFINISHED.value, None, None, None)], by_documents=True)
+
+
+def _open_for(copy: Copy, seconds: int) -> None:
+    """The last commit of payments comes so long after the first record of its transaction, whose timeout is 1 s."""
+    last = max(
+        copy.original.rows("transactions", producer="payments", outcome="committed"), key=itemgetter("end_called_ns")
+    )
+    begun_ns = last["end_called_ns"] - seconds * 10**9
+    copy.change("transactions", {"called_ns": begun_ns}, txn_id=last["txn_id"])
+    for state in states_of(copy, "transaction", "payments"):
+        for value in (state["logged"], state["answered"], *(each["logged"] for each in state["copies"])):
+            value["timeout_ms"] = 1000
+
+
+@plant
+def transaction_committed_after_its_timeout(copy: Copy) -> Expected:
+    _open_for(copy, 15)
+    return fails([(Kind.TRANSACTION_UNFINISHED.value, None, None, None)], by_documents=True)
+
+
+@plant
+def near_transaction_unfinished_and_committed_in_time(copy: Copy) -> Expected:
+    """The coordinator may have been late."""
+    _open_for(copy, 7)
+    return passes()
 
 
 @plant

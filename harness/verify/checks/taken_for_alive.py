@@ -21,6 +21,7 @@ from harness.model.history.history import History
 from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
+from harness.verify.engine.setting_values import longest_ms
 from harness.verify.engine.steps import facts_in, step_at
 from harness.verify.engine.timelines import Span, spans_of
 from harness.verify.promise import Check
@@ -82,7 +83,7 @@ def _left_unfenced(case: Case, history: History, fact: Fact, broker: int, distur
     end_ns = later.time_ns if later else history.changes[-1].time_ns
     leads = [row.time_ns for row in history.of(ControllerChange) if row.event is ControllerEvent.LEADS]
     begin_ns = max([fact.to_ns, *(at_ns for at_ns in leads if at_ns < end_ns)])
-    session_ns = _session_ms(case) * 10**6
+    session_ns = longest_ms(case, _SESSION, _SESSION_MS) * 10**6
     if end_ns - begin_ns < session_ns + _NOTICED_NS or any(span.touches(begin_ns, end_ns) for span in disturbed):
         return None
     return Finding(
@@ -102,15 +103,6 @@ def _left_unfenced(case: Case, history: History, fact: Fact, broker: int, distur
 def _is_over(row: BrokerChange) -> bool:
     """Whether the controllers fenced the broker, or another process of it registered."""
     return row.fenced or row.event in (BrokerEvent.REGISTERED, BrokerEvent.UNREGISTERED)
-
-
-def _session_ms(case: Case) -> int:
-    """The longest one of all brokers, and Kafka's default where none is known."""
-    reported = [
-        settings.get(_SESSION) for of in case.cluster.snapshots for settings in (of.broker_configs or {}).values()
-    ]
-    known = [int(value) for value in reported if value is not None and value.isdecimal()]
-    return max(known, default=_SESSION_MS)
 
 
 CHECK: Final = Check(
