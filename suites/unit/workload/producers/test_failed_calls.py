@@ -13,13 +13,11 @@ from harness.evidence.writer import BundleWriter
 from harness.model.scenario.scenario import Producer, Transactions
 from harness.model.schemas import TABLES
 from harness.workload.java.java_process import JavaError
-from harness.workload.meters import Meters
 from harness.workload.producers import transactions
 from harness.workload.producers.failed_calls import Call, FailedCalls
-from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Target
-from harness.workload.producers.streams import Numbers
-from harness.workload.producers.transactions import TransactionLoop, TxnTables
+from harness.workload.producers.transactions import TransactionLoop
 from harness.workload.timed_calls import CallHung
+from suites.unit.workload.producers.offline import producer_of, tables_of
 
 REFUSED = KafkaException(KafkaError(KafkaError.INVALID_PRODUCER_ID_MAPPING))
 
@@ -42,20 +40,8 @@ class Rows:
 
 def loop_of(bundle: BundleWriter, declared: Transactions) -> TransactionLoop:
     """The transactions of a producer whose cluster does not exist."""
-    context = ProducerContext(
-        bootstrap="127.0.0.1:1",
-        targets={"t": Target(topic="t", topic_id="id", partitions=1)},
-        numbers=Numbers(),
-        meters=Meters(),
-        ledger=bundle.table("ledger", "p"),
-        reservations=bundle.table("reservations", "p"),
-        run=1,
-        seed=1,
-    )
     spec = Producer(name="p", topics=("t",), transactions=declared)
-    names = ("transactions", "offset_commits", "failed_calls")
-    tables = TxnTables(**{name: bundle.table(name, "p") for name in names})
-    return TransactionLoop(RecordingProducer(spec, context), 1.0, tables, {})
+    return TransactionLoop(producer_of(bundle, spec), 1.0, tables_of(bundle, spec), {})
 
 
 def _of_a_fatal_error() -> SystemError:

@@ -13,10 +13,9 @@ from harness.evidence.writer import BundleWriter
 from harness.model.outcome import TxnOutcome
 from harness.model.place import Place
 from harness.model.scenario.scenario import Producer, Transactions
-from harness.workload.meters import Meters
-from harness.workload.producers.recording_producer import ProducerContext, RecordingProducer, Tally, Target
-from harness.workload.producers.streams import Numbers
-from harness.workload.producers.transactions import SteppedTransactionLoop, TxnTables
+from harness.workload.producers.recording_producer import Tally
+from harness.workload.producers.transactions import SteppedTransactionLoop
+from suites.unit.workload.producers.offline import producer_of, tables_of
 
 PLACE: Place = ("t", 0)
 
@@ -51,20 +50,8 @@ def test_offsets_are_sent_when_their_records_are_acknowledged(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refuses: bool, end: str, outcome: TxnOutcome
 ) -> None:
     bundle = BundleWriter(tmp_path)
-    context = ProducerContext(
-        bootstrap="127.0.0.1:1",
-        targets={"t": Target(topic="t", topic_id="id", partitions=1)},
-        numbers=Numbers(),
-        meters=Meters(),
-        ledger=bundle.table("ledger", "p"),
-        reservations=bundle.table("reservations", "p"),
-        run=1,
-        seed=1,
-    )
     spec = Producer(name="p", topics=("t",), when="steps", transactions=Transactions(offsets_of="g"))
-    names = ("transactions", "offset_commits", "failed_calls")
-    tables = TxnTables(**{name: bundle.table(name, "p") for name in names})
-    loop = SteppedTransactionLoop(RecordingProducer(spec, context), 1.0, tables, {})
+    loop = SteppedTransactionLoop(producer_of(bundle, spec), 1.0, tables_of(bundle, spec), {})
     client = Client(refuses=refuses)
 
     def acknowledged(_: Place, records: int, *, txn_id: int, tally: Tally) -> None:
@@ -74,7 +61,7 @@ def test_offsets_are_sent_when_their_records_are_acknowledged(
     monkeypatch.setattr(loop.producer, "queue", acknowledged)
     monkeypatch.setattr(loop.producer, "poll", lambda _: None)
     monkeypatch.setattr(loop.producer, "flush", lambda _: True)
-    monkeypatch.setattr(context.meters, "highest_acked", lambda: {PLACE: 4})
+    monkeypatch.setattr(loop.producer.context.meters, "highest_acked", lambda: {PLACE: 4})
     monkeypatch.setattr(loop, "_group", "of group")
 
     loop._fill(PLACE, 5, time.monotonic() + 10, Tally())
