@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from harness.model.contract.internal_topics import OFFSETS, TRANSACTIONS
 from harness.model.documents.run import OpenTransaction
 from harness.model.doubt_names import DoubtName
-from harness.model.facts import OBSERVED
+from harness.model.facts import OBSERVED, FactKind
 from harness.model.finding import Finding, Kind
 from harness.model.outcome import TxnOutcome
 from harness.model.verdict import Doubt
@@ -38,6 +38,7 @@ _LOOK_MS: Final = 10_000  # Kafka's default
 _LOOKS: Final = 2
 _LATE_NS: Final = 6 * 10**9  # a coordinator on a busy machine looks and aborts so much later
 _NS: Final = 10**9
+_HARMLESS: Final = OBSERVED | {FactKind.TRANSACTION_ENDED}  # a step that calls the commit disturbs no coordinator
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def _outlived(case: Case, committed: Sequence[Committed]) -> Iterator[Finding]:
         if look
         else {}
     )
-    facts = [fact for step in case.steps for fact in step.facts if fact.kind not in OBSERVED]
+    facts = [fact for step in case.steps for fact in step.facts if fact.kind not in _HARMLESS]
     said: set[str] = set()
     for one in committed:
         timeout_ms = timeouts.get(one.producer)
