@@ -27,6 +27,7 @@ from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.rows import union
 from harness.verify.engine.tables import BUNDLE
+from harness.verify.engine.timelines import is_of_run
 from harness.verify.excuses.clock_skew import wrong_clocks
 from harness.verify.promise import Check
 
@@ -39,7 +40,6 @@ _ASKED: Final[Mapping[str, str]] = {
 _ENDLESS: Final = "endless"  # transactions of the ledger without a row of their own
 _SENTINELS: Final = "sentinels"
 _OPERATIONS: Final = "operations"
-_CLOCKS_NS: Final = 10**9  # the clock of a controller and that of the harness differ by less
 COPIES: Final = "copies of single replicas: none of them was read"
 
 
@@ -183,12 +183,12 @@ def _of_brokers(case: Case) -> Iterator[str]:
 def _of_history(known: Known) -> Iterator[str]:
     """A run creates its topics, so the metadata log has that at a time of the run. Other times in it are wrong, too."""
     case, run = known.case, known.case.run
-    if case.history is None or run.started_ns is None or run.ended_ns is None or any(wrong_clocks(case)):
+    if case.history is None or any(wrong_clocks(case)):
         return
     of_run = {topic_id for _, topic_id, _ in known.counts.sent}
     for row in case.history.of(TopicChange):
         mine = row.event is TopicEvent.CREATED and row.topic_id in of_run and not row.from_snapshot
-        if mine and not run.started_ns - _CLOCKS_NS <= row.time_ns <= run.ended_ns + _CLOCKS_NS:
+        if mine and not is_of_run(case, row.time_ns):
             text = f"the metadata log has the creation of topic {row.topic} at {row.time_ns}"
             yield f"{text}, and the run that created it was at {run.started_ns} to {run.ended_ns}"
             return

@@ -26,7 +26,7 @@ from harness.verify.engine.elections import Clocks
 from harness.verify.engine.known import Known
 from harness.verify.engine.steps import step_at
 from harness.verify.engine.tables import UNBOUNDED
-from harness.verify.engine.timelines import CLOCKS_NS, harms
+from harness.verify.engine.timelines import CLOCKS_NS, harms, is_of_run
 from harness.verify.excuses.clock_skew import wrong_clocks
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
@@ -55,7 +55,9 @@ def wrong_epochs(case: Case, rows: Iterable[DiskEpoch]) -> Iterator[Finding]:
         if not states or not states[0].created or states[0].from_snapshot:
             continue
         found = _unknown(case, states, of_place)
-        if found is None and _is_timed(case, place[0]) and all(clocks.right(state) for state in states):
+        # The run created the topic: where the log says another time, its other times are wrong, too.
+        timed = _is_timed(case, place[0]) and is_of_run(case, states[0].time_ns)
+        if found is None and timed and all(clocks.right(state) for state in states):
             found = _late(case, states, of_place)
         if found is not None:
             yield found

@@ -23,6 +23,7 @@ from harness.verify.engine.elections import Clocks
 from harness.verify.engine.tables import UNBOUNDED
 
 CLOCKS_NS: Final = CLOCKS_MS * 10**6
+_OF_RUN_NS: Final = 10**9  # the clock of a controller and that of the harness differ by less
 # The longest time between two answers of a broker without a silence, and between the values and their answer.
 LATE_NS: Final = 3_500_000_000
 # A broker reports to the controllers this long after it has moved a replica to another of its disks.
@@ -68,6 +69,14 @@ def _timelines(case: Case) -> Timelines:
         for of_broker in of_place.values():
             of_broker.sort(key=lambda sample: (sample.at_ns, sample.asked_ns))
     return found
+
+
+def is_of_run(case: Case, time_ns: int) -> bool:
+    """Whether a time of the metadata log can be one of the run, whose own clock may differ. True if that is unknown."""
+    run = case.run
+    if run.started_ns is None or run.ended_ns is None:
+        return True
+    return run.started_ns - _OF_RUN_NS <= time_ns <= run.ended_ns + _OF_RUN_NS
 
 
 def spans_of(case: Case, broker: int | None, wanted: Callable[[Fact], bool]) -> list[Span]:
