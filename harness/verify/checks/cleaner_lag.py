@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from harness.model.documents.run import CleanerLag
@@ -23,31 +22,37 @@ _UNCLEANABLE: Final = frozenset(
 
 
 def _after_the_load(known: Known) -> Addition:
-    """Nothing for a run that ended before the wait was over. With a node down, its replicas need not be compacted."""
+    """Nothing for a run that ended before the wait was over, or where disks that faults had harmed explain all of it.
+    With a node down, its replicas need not be compacted."""
     case, waited = known.case, known.case.run.cleaners_at_rest
     if waited is None or not case.in_vain(waited):
         return Addition()
-    findings = [*_findings(case, waited.behind)] if case.nodes_were_up else []
+    stalled = [lag for lag in waited.behind if not _is_harmed(case, lag)]
+    if waited.behind and not stalled:
+        return Addition()
+    findings = [_finding(case, lag) for lag in stalled] if case.nodes_were_up else []
     return Addition(findings=findings, doubts=[Doubt(DoubtName.UNCOMPACTED, waited.last_seen)])
 
 
-def _findings(case: Case, behind: tuple[CleanerLag, ...]) -> Iterator[Finding]:
-    facts = [fact for step in case.steps for fact in step.facts if fact.kind in _UNCLEANABLE]
-    for lag in behind:
-        if not any(fact.concerns(lag.broker) for fact in facts):
-            yield Finding(
-                kind=Kind.CLEANER_LAG,
-                topic=lag.topic,
-                topic_id=lag.topic_id,
-                partition=lag.partition,
-                reader=f"broker-{lag.broker}",
-                detail=(
-                    f"after the load the cleaner of broker {lag.broker} compacted nothing of the partition for "
-                    f"{lag.still_s:g} s, although its closed segments end at {lag.closed_end} and it has compacted "
-                    f"those below {lag.cleaned_end} only"
-                ),
-                contract=promise(Kind.CLEANER_LAG, lag.topic, None, case.contract),
-            )
+def _is_harmed(case: Case, lag: CleanerLag) -> bool:
+    facts = (fact for step in case.steps for fact in step.facts if fact.kind in _UNCLEANABLE)
+    return any(fact.concerns(lag.broker) for fact in facts)
+
+
+def _finding(case: Case, lag: CleanerLag) -> Finding:
+    return Finding(
+        kind=Kind.CLEANER_LAG,
+        topic=lag.topic,
+        topic_id=lag.topic_id,
+        partition=lag.partition,
+        reader=f"broker-{lag.broker}",
+        detail=(
+            f"after the load the cleaner of broker {lag.broker} compacted nothing of the partition for "
+            f"{lag.still_s:g} s, although its closed segments end at {lag.closed_end} and it has compacted those "
+            f"below {lag.cleaned_end} only"
+        ),
+        contract=promise(Kind.CLEANER_LAG, lag.topic, None, case.contract),
+    )
 
 
 CHECK: Final = Check(

@@ -8,8 +8,8 @@ and saw the brokers report them, needs a change in the log.
 
 Not judged: whether the change is the one that the step asked for; clusters of others, whose owners may change anything;
 runs in which a step damaged metadata; and new topics beside an admin or a Kafka Streams application, which creates some
-for itself. A broker creates an internal topic with its settings at once, and a new level
-of a feature may come with settings of all brokers (KIP-966).
+for itself. A broker creates an internal topic with its settings at once, and a new level of a feature may come with
+settings of all brokers (KIP-966).
 """
 
 from __future__ import annotations
