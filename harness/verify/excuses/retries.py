@@ -18,7 +18,7 @@ from harness.model.documents.contract import ProducerContract
 from harness.model.excuse import Evidence, EvidenceKind
 from harness.model.facts import OBSERVED
 from harness.model.finding import Kind
-from harness.model.outcome import Outcome
+from harness.model.outcome import JAVA_CLIENTS, Outcome
 from harness.verify.engine.case import Case
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.tables import BUNDLE, PLACE, UNBOUNDED, frame
@@ -74,6 +74,37 @@ def _late_retries(rows: DataFrame, given: Prepared) -> DataFrame:
     return joined.withColumn("excused_by", named).drop("in_order", "late")
 
 
+def _split_batches(given: Prepared) -> list[Clause]:
+    """For each partition in which a record of such a producer was refused. The release's own client splits a batch that
+    is refused as too large, and sends its parts again behind those that are on their way, whatever `retries` says."""
+    producers = {
+        (n, name)
+        for n, case in enumerate(given.cases)
+        for name, producer in case.contract.producers.items()
+        if not producer.idempotent and not producer.one_in_flight
+    }
+    if not producers:
+        return []
+    refused = given.ledger.where(F.col("outcome") == Outcome.REFUSED.value).select(BUNDLE, "stream").distinct()
+    own = given.streams.where(F.col("client").startswith(JAVA_CLIENTS)).select(*PLACE, "producer", "stream")
+    return [
+        clause
+        for row in own.join(F.broadcast(refused), [BUNDLE, "stream"]).drop("stream").distinct().collect()
+        if (row[BUNDLE], row["producer"]) in producers
+        for clause in clauses(
+            row[BUNDLE],
+            [Kind.REORDERED],
+            f"producer {row['producer']} is not idempotent: its client splits a batch that is refused as too large, "
+            "and sends the parts again out of order",
+            evidence=Evidence(kind=EvidenceKind.RECORDS, what="ledger"),
+            producer=row["producer"],
+            topic=row["topic"],
+            topic_id=row["topic_id"],
+            partition=row["partition"],
+        )
+    ]
+
+
 def _in_order(producer: ProducerContract) -> bool:
     """Whether no retry of this producer reorders records."""
     return not producer.retries or producer.one_in_flight
@@ -95,6 +126,12 @@ EXCUSES: Final = (
         permits="A producer without idempotence sent a record again because it may have received no answer.",
         kinds=(Kind.DUPLICATED, Kind.REORDERED),
         clauses=_clauses,
+    ),
+    Excuse(
+        name="split_batches",
+        permits="The release's own client split a batch that was refused as too large, and sent the parts again.",
+        kinds=(Kind.REORDERED,),
+        by_tables=_split_batches,
     ),
     Excuse(
         name="late_retries",

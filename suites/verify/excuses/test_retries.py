@@ -20,6 +20,13 @@ def client(built: Built, **settings: Any) -> Built:
     return built
 
 
+def split(built: Built, **settings: Any) -> Built:
+    """The producer is the release's own client, without retries."""
+    for row in built.tables["reservations"]:
+        row["client"] = "kafka-clients 4.4.0"
+    return client(built, retries=False, **settings)
+
+
 def undisturbed(built: Built, do: str = "hold") -> Built:
     """No step disturbed the cluster."""
     built.steps[0].update(do=do, is_fault=False, effect=None, healed_ns=None)
@@ -98,6 +105,26 @@ CASES: dict[str, tuple[Built, list[str], int]] = {
     "twice, more than 30 s after healing": (
         healed_at(acks_one("AAA").build(append(1, 1)), START_NS - 31 * 10**9),
         ["duplicated 1"],
+        0,
+    ),
+    "out of order, and the release's own client had to split a batch": (
+        undisturbed(split(acks_one("AAAAR").build(swap(1, 2)))),
+        [],
+        1,
+    ),
+    "out of order, and it splits one batch after the other": (
+        undisturbed(split(acks_one("AAAAR").build(swap(1, 2)), one_in_flight=True)),
+        ["reordered 1"],
+        0,
+    ),
+    "out of order, and no record of it was refused": (
+        undisturbed(split(acks_one("AAAA").build(swap(1, 2)))),
+        ["reordered 1"],
+        0,
+    ),
+    "out of order, and librdkafka splits no batch": (
+        undisturbed(client(acks_one("AAAAR").build(swap(1, 2)), retries=False)),
+        ["reordered 1"],
         0,
     ),
     "out of order, undisturbed": (
