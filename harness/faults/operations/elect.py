@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import named
@@ -21,6 +21,7 @@ from harness.model.place import Place
 from harness.model.waiting import wait_for
 
 DEADLINE_S = 30.0
+_NOT_IN_SYNC: Final = "PREFERRED_LEADER_NOT_AVAILABLE"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,11 +115,17 @@ def _went_back(context: StepContext, states: Mapping[Place, PartitionState]) -> 
 
 
 def elect_preferred(context: StepContext, places: list[Place], what: str) -> dict[Place, PartitionState]:
-    """Has the first replica of each partition elected, and waits until it leads. An event `election_in_vain` records
-    each that does not."""
+    """Has the first replica of each partition elected, and waits until it leads. One that was not in sync then is asked
+    for again when it is. An event `election_in_vain` records each that does not lead."""
     answers = context.admin.elect_leaders("preferred", places)
+
+    def ask_again(states: Mapping[Place, PartitionState]) -> None:
+        in_sync = (place for place, state in states.items() if state.replicas[0] in state.isr)
+        if refused := [place for place in in_sync if answers.get(place) == _NOT_IN_SYNC]:
+            answers.update(context.admin.elect_leaders("preferred", refused))
+
     try:
-        return await_leaders(context, places, _preferred_leads, what)
+        return await_leaders(context, places, _preferred_leads, what, ask_again)
     except HarnessTimeout:
         for (topic, partition), state in context.states(places).items():
             if not _preferred_leads(state):
@@ -142,9 +149,14 @@ def _preferred_leads(state: PartitionState) -> bool:
 
 
 def await_leaders(
-    context: StepContext, places: list[Place], done: Callable[[PartitionState], bool], what: str
+    context: StepContext,
+    places: list[Place],
+    done: Callable[[PartitionState], bool],
+    what: str,
+    meanwhile: Callable[[Mapping[Place, PartitionState]], None] = lambda _: None,
 ) -> dict[Place, PartitionState]:
-    """Waits until each partition was once in a state that `done` accepts; returns that state of each.
+    """Waits until each partition was once in a state that `done` accepts; returns that state of each. meanwhile: is
+    given the states of the others at each look.
 
     Not all of them at the same look: a release may move a leader again at once, after it did what was asked.
     """
@@ -154,6 +166,7 @@ def await_leaders(
         states = context.states(places)
         reached.update({p: s for p, s in states.items() if p not in reached and done(s)})
         left = [place for place in places if place not in reached]
+        meanwhile({place: states[place] for place in left if place in states})
         return {f"{t}/{p}": f"leader {states[t, p].leader}" if (t, p) in states else NO_ANSWER for t, p in left}
 
     wait_for(probe, until=lambda left: not left, deadline_s=DEADLINE_S, what=what, interval_s=0.1)

@@ -125,6 +125,27 @@ def test_a_leader_that_moves_again_at_once_was_elected(monkeypatch: pytest.Monke
     assert (event["leader"], event["preferred"], event["isr"]) == (2, 1, [1, 2, 3])
 
 
+class Late(Leaders):
+    """The preferred replica is not in sync when it is to be elected first."""
+
+    def __init__(self, *leaders: int) -> None:
+        super().__init__(*leaders)
+        self.asked = 0
+
+    def elect_leaders(self, kind: str, places: list[tuple[str, int]]) -> dict[tuple[str, int], str | None]:
+        self.asked += 1
+        if self.asked == 1:
+            return dict.fromkeys(places, "PREFERRED_LEADER_NOT_AVAILABLE")
+        return super().elect_leaders(kind, places)
+
+
+def test_a_replica_that_was_not_in_sync_is_elected_once_it_is() -> None:
+    leaders = Late(2)
+    row, found = elected(leaders, FAULT)
+    assert row["effect"]["seen"]["t/0"] == {"leader": [2, 1]}
+    assert (found, leaders.asked) == ([], 2)
+
+
 class Stubborn(Leaders):
     """Elects no leader."""
 
