@@ -26,7 +26,7 @@ from harness.verify.engine.known import Known
 from harness.verify.engine.on_driver import OnDriver
 from harness.verify.engine.prepared import Prepared
 from harness.verify.engine.setting_values import longest_ms
-from harness.verify.engine.steps import step_at
+from harness.verify.engine.steps import facts_but, step_at
 from harness.verify.engine.tables import BUNDLE, UNBOUNDED
 from harness.verify.excuses.unclean_elections import may_have_forgotten
 from harness.verify.promise import Check, Introduced
@@ -86,7 +86,7 @@ def _outlived(case: Case, committed: Sequence[Committed]) -> Iterator[Finding]:
         if look
         else {}
     )
-    facts = [fact for step in case.steps for fact in step.facts if fact.kind not in _HARMLESS]
+    facts = [*facts_but(case.steps, _HARMLESS)]
     said: set[str] = set()
     for one in committed:
         timeout_ms = timeouts.get(one.producer)

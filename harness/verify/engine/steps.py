@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from harness.model.documents.steps import Step
 from harness.model.facts import Fact, FactKind, Stop
@@ -11,6 +11,11 @@ from harness.model.facts import Fact, FactKind, Stop
 def facts_in(steps: Sequence[Step], *kinds: FactKind) -> Iterator[Fact]:
     """The facts of these kinds of all steps."""
     return (fact for step in steps for fact in step.facts if fact.kind in kinds)
+
+
+def facts_but(steps: Sequence[Step], harmless: Collection[FactKind]) -> Iterator[Fact]:
+    """The facts of all other kinds of all steps."""
+    return (fact for step in steps for fact in step.facts if fact.kind not in harmless)
 
 
 def only(step: Step, *facts: tuple[FactKind, Stop | None]) -> bool:

@@ -19,7 +19,7 @@ from harness.model.finding import Finding, Kind
 from harness.model.history.changes import PartitionChange
 from harness.verify.checks.tier.state import FINISHED, StoredObject, Tier, last_look
 from harness.verify.engine.case import Case
-from harness.verify.engine.steps import facts_in, step_at
+from harness.verify.engine.steps import facts_but, facts_in, step_at
 from harness.verify.engine.tables import UNBOUNDED
 from harness.verify.sentences import promise
 
@@ -55,7 +55,9 @@ def abandoned(case: Case, tier: Tier) -> Iterator[Finding]:
     for (topic, topic_id, _), partition in tier.partitions.items():
         if topic_id in gone_ns:
             finished = {one.id for one in partition.segments.values() if one.state == FINISHED}
-            left[topic, topic_id] += [one for name in sorted(finished) for one in last_look(partition.objects[name])]
+            left[topic, topic_id] += [
+                one for name in sorted(finished) for one in last_look(partition.objects.get(name, ()))
+            ]
     for (topic, topic_id), objects in left.items():
         seen_ns = min((one.looked_ns for one in objects), default=0)
         if seen_ns - max(gone_ns[topic_id], _calm_ns(case, None)) >= _COLLECTED_NS:
@@ -70,8 +72,7 @@ def _gone_ns(rows: Sequence[PartitionChange], broker: int) -> int | None:
 
 def _calm_ns(case: Case, broker: int | None) -> int:
     """When the last fact ended that may be about the broker, or about any. A deletion disturbs nothing."""
-    facts = [fact for step in case.steps for fact in step.facts if fact.kind not in _HARMLESS]
-    mine = (fact for fact in facts if broker is None or fact.concerns(broker))
+    mine = (fact for fact in facts_but(case.steps, _HARMLESS) if broker is None or fact.concerns(broker))
     return max((UNBOUNDED if fact.to_ns is None else fact.to_ns for fact in mine), default=0)
 
 

@@ -7,7 +7,7 @@ Without an answer it may be forgotten, so only deliveries behind an acknowledged
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -57,9 +57,7 @@ def _uncounted(given: Prepared, rows: DataFrame) -> DataFrame:
     groups = [(n, group) for n, case in enumerate(given.cases) for group in forgetful(case)]
     acked = rows.where((F.col("outcome") == Outcome.ACKED.value) & (F.col("count") > 0))
     acked = acked.join(F.broadcast(frame(given.spark, _FORGETFUL, groups)), [BUNDLE, "group"], "left_anti")
-    before = Window.partitionBy(*GIVEN).orderBy("returned_ns", "given_ns")
-    former = {name: F.lag(name).over(before) for name in ("answer", "count", "returned_ns")}
-    compared = acked.withColumns({f"former_{name}": value for name, value in former.items()})
+    compared = _with_former(acked, ("returned_ns", "given_ns"), "answer", "count", "returned_ns")
     back = "former_answer = 'release' AND former_returned_ns < given_ns AND count <= former_count"
     return _once(compared.where(back), F.max("former_count").alias("released"))
 
@@ -67,9 +65,7 @@ def _uncounted(given: Prepared, rows: DataFrame) -> DataFrame:
 def _within_lock(given: Prepared, rows: DataFrame) -> DataFrame:
     """Records that a member had received, and neither released nor failed to answer, when another delivery of them
     arrived before its lock can have ended. A new leader forgets locks, and so may one that lost its members."""
-    before = Window.partitionBy(*GIVEN).orderBy("given_ns", "count")
-    former = {name: F.lag(name).over(before) for name in ("answer", "outcome", "given_ns")}
-    compared = rows.withColumns({f"former_{name}": value for name, value in former.items()})
+    compared = _with_former(rows, ("given_ns", "count"), "answer", "outcome", "given_ns")
     held = F.col("former_outcome").isNull() | (
         (F.col("former_outcome") == Outcome.ACKED.value) & (F.col("former_answer") != "release")
     )
@@ -95,6 +91,12 @@ def _restless(case: Case) -> Iterator[Values]:
             yield None, None, step.started_ns, step.healed_ns or step.ended_ns or UNBOUNDED
     for change in leader_changes(case):
         yield change.topic, change.partition, change.since_ns, change.at_ns
+
+
+def _with_former(rows: DataFrame, order: Sequence[str], *names: str) -> DataFrame:
+    """Deliveries with columns of the one before, of the same record and group, as `former_NAME`."""
+    before = Window.partitionBy(*GIVEN).orderBy(*order)
+    return rows.withColumns({f"former_{name}": F.lag(name).over(before) for name in names})
 
 
 def _once(rows: DataFrame, *figures: Column) -> DataFrame:
