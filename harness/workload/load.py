@@ -32,6 +32,7 @@ from harness.workload.consumers.ownership import Ownership
 from harness.workload.consumers.processing import ProcessorDeath, application_lag, process_all
 from harness.workload.consumers.processor import ProcessorLoop
 from harness.workload.consumers.share_group import Acked, ShareReader
+from harness.workload.consumers.stuck_client import WHY
 from harness.workload.java.java_process import JavaClients
 from harness.workload.java.kafka_streams import StreamsLoop
 from harness.workload.meters import Mark, Meters
@@ -210,7 +211,12 @@ class Load:
             for r in self._readers.values()
             for _, jump in r.jumps
         ]
-        return [*jumps, *(note for loop in self._transactional().values() for note in loop.notes)]
+        stuck = [
+            f"the client of reader {r.spec.name} was replaced {r.stuck} times: {WHY}"
+            for r in self._readers.values()
+            if r.stuck
+        ]
+        return [*jumps, *stuck, *(note for loop in self._transactional().values() for note in loop.notes)]
 
     def group_answers(self) -> list[GroupAnswer]:
         """Committed offsets that coordinators returned while the load ran."""

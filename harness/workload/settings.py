@@ -6,6 +6,7 @@ The release's own Java clients have other setting names, see `java_settings`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Final
 
 import confluent_kafka
@@ -16,7 +17,7 @@ from harness.model.scenario.scenario import JAVA, Producer, Reader
 from harness.workload.java import java_settings
 
 CLIENT_NAME: Final = f"{LIBRDKAFKA} {confluent_kafka.libversion()[0]}"
-STATISTICS_MS: Final = 500
+STATISTICS: Final[dict[str, object]] = {"statistics.interval.ms": 500}
 
 # During a fault clients log many connection errors, which do not belong in the terminal.
 _QUIET: Final = logging.getLogger("durability.client")
@@ -71,7 +72,7 @@ def _client(bootstrap: str, client_id: str) -> dict[str, object]:
         "client.id": client_id,
         "logger": _QUIET,
         "log_level": 4,
-        "statistics.interval.ms": STATISTICS_MS,
+        **STATISTICS,
     }
 
 
@@ -103,13 +104,12 @@ def consumer_settings(bootstrap: str, client_id: str, group: str, isolation: str
     return settings | {"group.id": group, "isolation.level": isolation}
 
 
-def reader_settings(reader: Reader, bootstrap: str, client_id: str, access: dict[str, object]) -> dict[str, object]:
+def reader_settings(reader: Reader, bootstrap: str, client_id: str, access: Mapping[str, object]) -> dict[str, object]:
     """Settings of a scenario's reader; `access`: those of its listener. Its own `config` wins."""
     group = reader.group or f"reader-{reader.name}"
     if reader.client == JAVA:
         return java_settings.reader_settings(reader, bootstrap, client_id, group)
-    settings = consumer_settings(bootstrap, client_id, group, reader.isolation) | access
-    return settings | reader.config
+    return {**consumer_settings(bootstrap, client_id, group, reader.isolation), **access, **reader.config}
 
 
 def may_retry(settings: dict[str, object]) -> bool:

@@ -150,6 +150,12 @@ class Copy:
         """Leaves a document out."""
         self._removed.append(name)
 
+    def without_disks(self) -> None:
+        """The disks could not be read, and the run says so."""
+        self.drop("batches")
+        with self.document("run") as run:
+            run["capabilities"].remove("disk.read")
+
     def sealed(self) -> Bundle:
         """Writes the copy; unchanged files are links to the original's."""
         if not self.contradicts:

@@ -61,6 +61,16 @@ def doubt_duplicated_without_a_failed_try(copy: Copy) -> Expected:
     return doubtful("unattributed")
 
 
+@plant
+def doubt_duplicated_without_batches_after_a_lost_connection(copy: Copy) -> Expected:
+    """The run was interrupted before it read the disks: nothing shows whether the client began a new epoch."""
+    record, batch = _last_of_a_client(copy)
+    append(copy, record)
+    _failed(copy, batch, "_TRANSPORT", batch["base_sequence"], sent_ns=_acked_ns(copy) + 1)
+    copy.without_disks()
+    return doubtful("unattributed", "unjudged")
+
+
 def _last_of_a_client(copy: Copy) -> tuple[Record, Row]:
     """A record in the last batch that a client wrote to plain/0, and that batch. The client records its tries."""
     of_sentinels = {row["stream"] for row in copy.original.reservations() if row["producer"] == SENTINEL}

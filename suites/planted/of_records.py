@@ -225,12 +225,12 @@ def duplicated_by_the_broker(copy: Copy) -> Expected:
 
 @plant
 def duplicated_without_batches(copy: Copy) -> Expected:
-    """The disks could not be read, so nothing explains it."""
+    """The disks could not be read, so nothing explains it: no try of its client failed."""
     (record,) = middle(copy.original)
     new = append(copy, record)
-    copy.drop("batches")
-    with copy.document("run") as run:
-        run["capabilities"].remove("disk.read")
+    copy.without_disks()
+    if copy.original.rows("failed_sends", topic="plain"):
+        copy.drop("failed_sends", topic="plain")
     return fails(of(Kind.DUPLICATED, new), doubts=["unjudged"])
 
 

@@ -38,13 +38,14 @@ def attributed(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `explained_by`, for copies and reordered records that a client wrote with two identities. Where it is
     unknown whether a client caused it, they become rows of other kinds: notes and doubts.
 
-    Without batch headers nothing is explained. Rows that are excused stay as they are, except for two records that were
-    acknowledged at one offset: there the excuse of the loss says all.
+    Without batch headers nothing is explained; if tries of librdkafka failed on the partition, it is then unknown. Rows
+    that are excused stay as they are, except for two records that were acknowledged at one offset: there the excuse of
+    the loss says all.
     """
     excused = F.col("excused_by").isNotNull()
     twice = F.coalesce(F.col("reason").isin([reason.value for reason in AckedTwice]), F.lit(False))
     rows = rows.where(~(excused & twice))
-    joined = _with_causes(_with_clients(_with_identities(rows, given), given), given)
+    joined = _with_tries(_with_causes(_with_clients(_with_identities(rows, given), given), given), given)
     ours = F.col("renewed")
     declared = F.concat(
         F.lit("its client "),
@@ -60,6 +61,7 @@ def attributed(rows: DataFrame, given: Prepared) -> DataFrame:
     other = ~F.col("own") & ~F.col("librdkafka")
     unknown = other & (ours | (F.col("kind") == Kind.WRONG_ACK_OFFSET.value)) & why.isNull() & ~excused
     unknown |= ours & F.col("librdkafka") & (F.col(CAUSE) == UNCLEAR) & ~excused
+    unknown |= F.col("unidentified") & F.col("librdkafka") & F.col("tried") & ~excused
     unknown |= F.col("reason").eqNullSafe(AckedTwice.UNKNOWN)
     kind = F.when(unknown, F.lit(UNATTRIBUTED))
     kind = kind.when(F.col("reason").eqNullSafe(AckedTwice.LIBRDKAFKA), F.lit(ACKED_TWICE_NOTE))
@@ -80,6 +82,14 @@ def _with_causes(rows: DataFrame, given: Prepared) -> DataFrame:
     joined = rows.join(known, [BUNDLE, *IDENTITY], "left")
     unrecorded = F.when(F.col("tries_recorded"), F.lit(UNCLEAR)).otherwise(F.lit(CLIENT))
     return joined.withColumn(CAUSE, F.coalesce(CAUSE, unrecorded))
+
+
+def _with_tries(rows: DataFrame, given: Prepared) -> DataFrame:
+    """Rows with `tried`: whether a try of their producer to send to their partition failed. Only then can it have sent
+    a batch there again."""
+    of_place = given.failed_sends.select(*PLACE, "producer").distinct().withColumn("tried", F.lit(True))
+    joined = rows.join(F.broadcast(of_place), [*PLACE, "producer"], "left")
+    return joined.withColumn("tried", F.coalesce("tried", F.lit(False)))
 
 
 def _with_clients(rows: DataFrame, given: Prepared) -> DataFrame:
@@ -108,6 +118,8 @@ def _with_clients(rows: DataFrame, given: Prepared) -> DataFrame:
 def _with_identities(rows: DataFrame, given: Prepared) -> DataFrame:
     """Rows with `renewed`: a copy, or a reordered record, whose later batch has another producer id or a higher epoch.
 
+    With `unidentified`, too: one of its two batches is in no log that was read, as in a run that was interrupted.
+
     The row's own copy is at `offset`, the one that it is compared with at `other`.
     """
     # An application that processes twice is not a client that sends twice: its `other` is an offset elsewhere.
@@ -121,19 +133,24 @@ def _with_identities(rows: DataFrame, given: Prepared) -> DataFrame:
         within(headers, wanted)
         .groupBy(*PLACE, "offset")
         # If replicas disagree on the identity, nothing is explained.
-        .agg(F.min(_identity()).alias("identity"), F.max(_identity()).alias("other_identity"))
-        .where("identity = other_identity")
-        .drop("other_identity")
+        .agg(F.min(_identity()).alias("least"), F.max(_identity()).alias("greatest"))
+        .select(*PLACE, "offset", F.when(F.col("least") == F.col("greatest"), F.col("least")).alias("identity"))
+        .withColumn("known", F.lit(True))
     )
-    own = identified.withColumnRenamed("identity", "own")
-    others = identified.withColumnsRenamed({"identity": "others", "offset": "other"})
+    own = identified.withColumnsRenamed({"identity": "own", "known": "own_known"})
+    others = identified.withColumnsRenamed({"identity": "others", "offset": "other", "known": "other_known"})
     joined = rows.join(own, [*PLACE, "offset"], "left").join(others, [*PLACE, "other"], "left")
     # The copy at the higher offset was written later.
     later = F.when(F.col("kind") == Kind.DUPLICATED.value, F.col("own")).otherwise(F.col("others"))
     earlier = F.when(F.col("kind") == Kind.DUPLICATED.value, F.col("others")).otherwise(F.col("own"))
     renewed = (later["producer_id"] != earlier["producer_id"]) | (later["producer_epoch"] > earlier["producer_epoch"])
-    columns = {"renewed": ours & F.coalesce(renewed, F.lit(False)), **{name: earlier[name] for name in IDENTITY}}
-    return joined.withColumns(columns).drop("own", "others")
+    unidentified = ours & (F.col("own_known").isNull() | F.col("other_known").isNull())
+    columns = {
+        "renewed": ours & F.coalesce(renewed, F.lit(False)),
+        "unidentified": unidentified,
+        **{name: earlier[name] for name in IDENTITY},
+    }
+    return joined.withColumns(columns).drop("own", "others", "own_known", "other_known")
 
 
 def within(headers: DataFrame, wanted: DataFrame) -> DataFrame:

@@ -195,8 +195,10 @@ class GroupReader(LiveReader):
         self._gave_up = False
         return self._in_place_of(consumer)
 
-    def _in_place_of(self, consumer: Consumer) -> Consumer:
-        another = super()._in_place_of(consumer)
+    def _another(self) -> Consumer:
+        # The former client, if it was stuck, has not said that it left.
+        self._owns(self.context.ownership.lost, self._mine)
+        another = super()._another()
         self._mine = set()
         return another
 

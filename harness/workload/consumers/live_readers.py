@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import repeat
 from operator import is_
 from typing import Final, cast
@@ -19,13 +20,14 @@ from harness.model.scenario.scenario import Reader
 from harness.model.secured import reader_name
 from harness.workload.access import Access
 from harness.workload.client_errors import is_fatal
+from harness.workload.consumers import stuck_client
 from harness.workload.consumers.ownership import Ownership
 from harness.workload.java.java_consumer import JavaConsumer
 from harness.workload.java.java_process import JavaClients
 from harness.workload.load_thread import LoadThread
 from harness.workload.producers.recording_producer import Target
 from harness.workload.records.observations import POLL_RECORDS, Observer
-from harness.workload.settings import reader_settings
+from harness.workload.settings import STATISTICS, reader_settings
 
 Begin = Callable[[Consumer, Place, int], None]  # reads a partition from an offset
 POLL_S: Final = 0.2
@@ -64,12 +66,14 @@ class LiveReader(LoadThread):
         self.jumps: list[tuple[str, str]] = []  # topic, and what happened
         self.last_turn_ns = now_ns()
         self.acked_commits = 0  # for members of a group
+        self.stuck = 0  # clients that had to be replaced because they were stuck
         self._jumps = Jumps()
         self._observer = Observer(
             observations, context.topic_ids, context.run, reader=spec.name, kind="live", isolation=spec.isolation
         )
         self._taken: set[Place] = set()
         self._topic_ids = context.topic_ids
+        self._pulse = stuck_client.Pulse(partial(context.access.note, reader_name(spec.name)))
 
     @property
     def seen(self) -> int:
@@ -103,11 +107,17 @@ class LiveReader(LoadThread):
         consumer.close()
 
     def _current(self, consumer: Consumer) -> Consumer:
-        """The consumer, or a new one if a topic was recreated; that continues at the old positions of other topics.
+        """The consumer, or a new one if it is stuck, or if a topic was recreated.
+
+        A new one continues at the old positions, but not of recreated topics.
 
         librdkafka ignores leader epochs below the highest that it has seen for a topic name, and those of the new topic
         start at 0 again.
         """
+        if self.context.java is None and self._pulse.stuck:
+            stuck_client.keep_for_ever(consumer)
+            self.stuck += 1
+            return self._another()
         targets = {t: self.context.targets[t] for t in self.spec.topics}
         recreated = [t for t, target in targets.items() if target.partitions and self._topic_ids[t] != target.topic_id]
         if not recreated:
@@ -118,8 +128,11 @@ class LiveReader(LoadThread):
         return self._in_place_of(consumer)
 
     def _in_place_of(self, consumer: Consumer) -> Consumer:
-        """Another client, which begins anew."""
+        """Another client in place of one that can be closed."""
         self._close_consumer(consumer)
+        return self._another()
+
+    def _another(self) -> Consumer:
         self._taken = set()
         another = self._consumer()
         self._begin(another)
@@ -130,10 +143,11 @@ class LiveReader(LoadThread):
         settings = self._settings()
         if self.context.java is not None:
             return cast(Consumer, JavaConsumer(self.context.java, settings))
-        return Consumer(settings)
+        self._pulse.begin()
+        return Consumer(settings | STATISTICS | {"stats_cb": self._pulse.take})
 
     def _settings(self) -> dict[str, object]:
-        access = self.context.access.of(reader_name(self.spec.name))
+        access = self.context.access.settings
         return reader_settings(self.spec, self.context.bootstrap, f"{self.spec.name}-{self.context.run:x}", access)
 
     def _begin(self, consumer: Consumer) -> None:
@@ -157,6 +171,7 @@ class LiveReader(LoadThread):
         self._update_assignment(consumer)
         messages = consumer.consume(POLL_RECORDS, POLL_S)
         self.last_turn_ns = now_ns()
+        self._pulse.polled()
         records, errors = split(messages)
         self._process(consumer, records)
         for message in errors:

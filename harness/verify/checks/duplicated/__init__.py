@@ -49,6 +49,7 @@ CHECK: Final = Check(
         "near_duplicated_after_a_denial_with_a_gap",
         "doubt_duplicated_after_an_early_denial",
         "doubt_duplicated_without_a_failed_try",
+        "doubt_duplicated_without_batches_after_a_lost_connection",
         "duplicated_by_the_own_client",
         "near_duplicated_without_idempotence",
         "duplicated_though_unfinished",

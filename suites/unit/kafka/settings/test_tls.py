@@ -280,7 +280,7 @@ def test_clients_with_one_name_report_their_connections_separately(tmp_path: Pat
     producer._statistics_of(1)(STATISTICS)
     reading = ReadContext(bootstrap="", targets=targets, run=1, access=access)
     reader = LiveReader(Reader(name="one", topics=("t",)), reading, bundle.table("observations", "one"))
-    cast(Any, reader._settings()["stats_cb"])(STATISTICS)
+    reader._pulse.take(STATISTICS)
     producer.close(0.1)
     bundle.close()
     assert access.traffic.seen() == {producer_name("one"): {"sasl_ssl": 7}, reader_name("one"): {"sasl_ssl": 7}}

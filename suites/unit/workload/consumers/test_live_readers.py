@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from harness.model.scenario.scenario import Reader
-from harness.workload.consumers import live_readers
+from harness.workload.consumers import live_readers, stuck_client
 from harness.workload.consumers.live_readers import LiveReader, ReadContext
 from harness.workload.producers.recording_producer import Target
 
@@ -84,6 +84,35 @@ def test_a_topic_is_released_and_read_from_its_start_under_its_new_id(monkeypatc
     assert read.reader._observer._topic_ids == {"t": "another", "other": "id"}
     assert ("t", 0) not in read.reader.positions
     assert read.reader._observer._sessions["t", 0] > session
+
+
+def test_a_stuck_client_is_replaced_and_never_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_readers, "Consumer", lambda settings: Consumer())
+    monkeypatch.setattr(stuck_client, "STUCK_S", 0.0)
+    read = Read()
+    first = read.consumer
+    for _ in range(stuck_client.STUCK_POLLS):
+        read.turn()
+    read.reader._observer.next_offset["t", 0] = 70
+    session = read.reader._observer._sessions["t", 0]
+    assert read.turn() == {("t", 0), ("t", 1), ("other", 0)}
+    assert read.consumer is not first
+    assert not first.closed
+    assert read.consumer.starts["t", 0] == 70
+    assert read.reader._observer._sessions["t", 0] > session
+    assert read.reader.stuck == 1
+
+
+def test_a_client_that_reports_statistics_or_is_not_polled_is_not_stuck(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stuck_client, "STUCK_S", 0.0)
+    read = Read()
+    read.turn()
+    assert not read.reader._pulse.stuck
+    for _ in range(stuck_client.STUCK_POLLS):
+        read.turn()
+        read.reader._pulse.take("{}")
+    assert not read.reader._pulse.stuck
+    assert read.reader.stuck == 0
 
 
 def test_before_a_gap_it_tries_the_log_start_less_and_less_often() -> None:
