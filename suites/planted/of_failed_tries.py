@@ -66,7 +66,8 @@ def doubt_duplicated_without_batches_after_a_lost_connection(copy: Copy) -> Expe
     """The run was interrupted before it read the disks: nothing shows whether the client began a new epoch."""
     record, batch = _last_of_a_client(copy)
     append(copy, record)
-    _failed(copy, batch, "_TRANSPORT", batch["base_sequence"], sent_ns=_acked_ns(copy) + 1)
+    producer = next(row["producer"] for row in copy.original.reservations() if row["stream"] == record.stream)
+    _failed(copy, batch, "_TRANSPORT", batch["base_sequence"], sent_ns=_acked_ns(copy) + 1, producer=producer)
     copy.without_disks()
     return doubtful("unattributed", "unjudged")
 
@@ -91,7 +92,7 @@ def _acked_ns(copy: Copy) -> int:
     return max(int(row["returned_ns"]) for row in acked)
 
 
-def _failed(copy: Copy, batch: Row, error: str, base_sequence: int, *, sent_ns: int) -> None:
+def _failed(copy: Copy, batch: Row, error: str, base_sequence: int, *, sent_ns: int, producer: str = "plain") -> None:
     """The one failed try of this client's epoch: of the batch with that sequence number, by the leader that appended
     the batch."""
     same = {"producer_id": batch["producer_id"], "producer_epoch": batch["producer_epoch"]}
@@ -104,7 +105,7 @@ def _failed(copy: Copy, batch: Row, error: str, base_sequence: int, *, sent_ns: 
             place
             | same
             | {
-                "producer": "plain",
+                "producer": producer,
                 "count": batch["count"],
                 "base_sequence": base_sequence,
                 "broker": _leader(copy, batch),

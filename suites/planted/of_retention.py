@@ -76,10 +76,78 @@ def near_not_deleted_with_a_late_step(copy: Copy) -> Expected:
     """A move between log directories, during which nothing is deleted, was over only just before."""
     rolled = _rolled(copy)
     _retain(copy, _due_ms(copy) - _newest(rolled) - 501)
-    with copy.document("steps") as steps:
-        fact = {"kind": "copies_rebuilt", "nodes": [BROKER], "from_ns": steps[-1]["started_ns"]}
-        steps[-1]["facts"] = [*steps[-1].get("facts", ()), fact | {"to_ns": _asked_ns(copy) - 10**10}]
+    _moves_disks_until(copy, _asked_ns(copy) - 10**10)
     return passes()
+
+
+@plant
+def not_deleted_after_a_reassignment(copy: Copy) -> Expected:
+    _taken_away(copy, before_s=6)
+    return fails([(Kind.NOT_DELETED.value, "tasks", 0, None)], by_documents=True)
+
+
+@plant
+def near_not_deleted_just_after_a_reassignment(copy: Copy) -> Expected:
+    _taken_away(copy, before_s=4)
+    return passes()
+
+
+@plant
+def not_deleted_with_its_topic(copy: Copy) -> Expected:
+    """The tier keeps a copy of a topic that was deleted long ago."""
+    _copy_of_a_deleted_topic(copy)
+    return fails([(Kind.NOT_DELETED.value, "gone", None, None)], by_documents=True)
+
+
+@plant
+def near_not_deleted_with_its_topic_and_a_late_step(copy: Copy) -> Expected:
+    """A leader that ends may leave copies behind."""
+    looked_ns = _copy_of_a_deleted_topic(copy)
+    _moves_disks_until(copy, looked_ns - 14 * 10**9)
+    return passes()
+
+
+def _taken_away(copy: Copy, *, before_s: int) -> None:
+    """A reassignment took the partition from a broker, so long before it was asked, and its disk still has it."""
+    _ask_later(copy)
+    at_ns = _asked_ns(copy) - before_s * 10**9
+    with copy.document("history") as history:
+        rows, end = history["changes"], history["end"]
+        mine = [row for row in rows if row["type"] == "partition" and row["topic"] == "tasks"]
+        now = mine[-1] | {"created": False, "offset": end, "time_ns": at_ns, "from_snapshot": False}
+        now["partition_epoch"] += 1
+        for row in mine:
+            row["replicas"] = [*row["replicas"], BROKER]
+        rows.append(now)
+        history["end"] += 1
+    with copy.document("cluster") as cluster:
+        known = next(one for one in cluster["lineages"] if one["topic"] == "tasks")
+        cluster["lineages"].append(known | {"broker": BROKER})
+
+
+def _moves_disks_until(copy: Copy, to_ns: int) -> None:
+    with copy.document("steps") as steps:
+        fact = {"kind": "copies_rebuilt", "nodes": [BROKER], "from_ns": steps[-1]["started_ns"], "to_ns": to_ns}
+        steps[-1]["facts"] = [*steps[-1].get("facts", ()), fact]
+
+
+def _copy_of_a_deleted_topic(copy: Copy) -> int:
+    """A topic of before the first one, and a finished copy of it that the last look found. Returns when that was."""
+    with copy.document("history") as history:
+        rows = history["changes"]
+        first = next(row for row in rows if row["type"] == "topic")
+        life = first | {"topic": "gone", "topic_id": "goneAAAAAAAAAAAAAAAAAA"}
+        begin = rows.index(first)
+        rows[begin:begin] = [life, life | {"event": "deleted"}]
+    new = {"topic": life["topic"], "topic_id": life["topic_id"], "segment_id": "planted-gone"}
+    known = tiered_segments(copy)[0]["segment_id"]
+    objects = copy.original.rows("tier_objects", segment_id=known)
+    looked_ns = max(int(row["looked_ns"]) for row in objects) + LATER_NS
+    copy.add("tier_objects", [row | new | {"looked_ns": looked_ns} for row in objects])
+    reported = copy.original.rows("tier_metadata", segment_id=known)
+    at = copy.next("tier_metadata", "offset")
+    copy.add("tier_metadata", [row | new | {"offset": at + n} for n, row in enumerate(reported)])
+    return looked_ns
 
 
 def _asked_ns(copy: Copy) -> int:

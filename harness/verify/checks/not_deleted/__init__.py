@@ -107,5 +107,9 @@ CHECK: Final = Check(
         "near_not_deleted_and_not_due",
         "near_not_deleted_with_a_late_step",
         "near_not_deleted_in_the_tier_and_not_due",
+        "not_deleted_after_a_reassignment",
+        "near_not_deleted_just_after_a_reassignment",
+        "not_deleted_with_its_topic",
+        "near_not_deleted_with_its_topic_and_a_late_step",
     ),
 )
