@@ -544,6 +544,36 @@ def near_group_unsettled_while_a_broker_was_frozen(copy: Copy) -> Expected:
     return passes()
 
 
+def _member_died(copy: Copy, taken_after_s: int, *facts: Row) -> None:
+    """A member with a session of 6 s died after all steps; others had its partitions so much later."""
+    with copy.document("steps") as steps:
+        died_ns = max(step["healed_ns"] or step["ended_ns"] for step in steps) + 10**9
+        taken_ns = died_ns + taken_after_s * 10**9
+        died = {"kind": "member_died", "group": "readers", "member": "grouped", "at_ns": died_ns, "session_ms": 6000}
+        steps[-1]["events"] = [*steps[-1]["events"], died | {"taken_ns": taken_ns, "until_ns": taken_ns + 10**9}]
+        meanwhile = {"from_ns": died_ns, "to_ns": died_ns + 10**9}
+        steps[-1]["facts"] = [*steps[-1]["facts"], *(fact | meanwhile for fact in facts)]
+
+
+@plant
+def group_unsettled_with_a_dead_member(copy: Copy) -> Expected:
+    _member_died(copy, 26)
+    return fails([(Kind.GROUP_UNSETTLED.value, None, None, None)], by_documents=True)
+
+
+@plant
+def near_group_unsettled_with_a_member_that_died_just_now(copy: Copy) -> Expected:
+    _member_died(copy, 25)
+    return passes()
+
+
+@plant
+def near_group_unsettled_with_a_dead_member_and_a_dead_broker(copy: Copy) -> Expected:
+    """Its coordinator may have loaded the group anew."""
+    _member_died(copy, 26, {"kind": "frozen", "nodes": [1]})
+    return passes()
+
+
 @plant
 def group_unsettled_while_commits_are_held(copy: Copy) -> Expected:
     """A commit makes nobody a member."""

@@ -338,6 +338,30 @@ def near_unserved_by_a_leader_whose_mark_stands_still_for_a_moment(copy: Copy) -
     return passes()
 
 
+# --- followers that lag behind ---
+
+
+def _lags(copy: Copy, after_s: int) -> None:
+    """After the last sample the leader has two more records, and so long afterwards a follower in sync lacks them."""
+    led, lacking = _samples(copy, _leader(copy))[-1], _samples(copy, _follower(copy))[-1]
+    begun_ns = max(led["at_ns"], lacking["at_ns"]) + _S
+    more = {"log_end": led["log_end"] + 2, "asked_ns": begun_ns, "at_ns": begun_ns, "after_silence": True}
+    late = {"asked_ns": begun_ns + after_s * _S, "at_ns": begun_ns + after_s * _S, "after_silence": True}
+    copy.add("positions", [led | more, lacking | late])
+
+
+@plant
+def unavailable_behind_a_follower_that_lags(copy: Copy) -> Expected:
+    _lags(copy, 23)
+    return fails([(Kind.UNAVAILABLE.value, "plain", 1, None)], by_documents=True)
+
+
+@plant
+def near_unavailable_behind_a_follower_that_lagged_just_now(copy: Copy) -> Expected:
+    _lags(copy, 22)
+    return passes()
+
+
 # --- fenced brokers ---
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Final
@@ -10,11 +10,15 @@ from typing import ClassVar, Final
 from harness.faults.clients.groups import BACK_DEADLINE_S, LEAVE_DEADLINE_S
 from harness.faults.steps.declared_facts import Declared, Declares
 from harness.faults.steps.effect import named, texts
+from harness.faults.steps.load import Member
 from harness.faults.steps.step import EffectProof, Fault, Injection, ReaderRef
 from harness.faults.steps.step_context import StepContext
 from harness.faults.steps.step_validation import StepValidation
+from harness.model.clock import now_ns
+from harness.model.documents.steps import MemberDied
 from harness.model.errors import BadInput
 from harness.model.facts import FactKind
+from harness.model.place import Place
 from harness.model.scenario.scenario import JAVA
 from harness.model.waiting import wait_for
 
@@ -81,6 +85,8 @@ class ReaderKilled(Fault):
             )
             yield Injection(resolved={"reader": self.reader}, probe=probe, deadline_s=SEEN_DEADLINE_S)
         finally:
+            if absence.left_ns is not None:
+                context.record_event(_died(me, others, had, absence.left_ns))
             absence.over.set()
         wait_for(
             lambda: sorted(name for name, member in members.items() if not member.settled),
@@ -88,3 +94,16 @@ class ReaderKilled(Fault):
             deadline_s=BACK_DEADLINE_S,
             what="each member of the group to have partitions again",
         )
+
+
+def _died(me: Member, others: Sequence[Member], had: Collection[Place], at_ns: int) -> MemberDied:
+    """What became of its partitions until now."""
+    taken = {place: other.got_ns[place] for other in others for place in other.places & frozenset(had)}
+    return MemberDied(
+        group=me.spec.group or "",
+        member=me.spec.name,
+        at_ns=at_ns,
+        taken_ns=max(taken.values()) if taken.keys() == set(had) else None,
+        until_ns=now_ns(),
+        session_ms=me.session_ms,
+    )

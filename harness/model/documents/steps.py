@@ -270,6 +270,20 @@ class ReaderDied(Happened, frozen=True, kw_only=True, tag="reader_died"):
     before_offset: Annotated[int, meaning("the first offset behind them")]
 
 
+class MemberDied(Record, frozen=True, kw_only=True, tag_field="kind", tag="member_died"):
+    """The process of a member ended, and it did not leave its group. Only the end of its session shows that."""
+
+    group: Annotated[str, meaning("its group")]
+    member: Annotated[str, meaning("name of the reader")]
+    at_ns: Annotated[int, meaning(_AT)]
+    taken_ns: Annotated[int | None, meaning("when others had been assigned all of its partitions; null = never")]
+    until_ns: Annotated[int, meaning("until when they were asked")]
+    session_ms: Annotated[
+        int | None,
+        meaning("session.timeout.ms of its client; null = group.consumer.session.timeout.ms of the brokers"),
+    ]
+
+
 class ProcessorDied(Happened, frozen=True, kw_only=True, tag="processor_died"):
     """The processor of a group died while it worked on these offsets."""
 
@@ -338,6 +352,7 @@ Event = (
     | NoAcks
     | OnlyDiskLost
     | ReaderDied
+    | MemberDied
     | ProcessorDied
     | LogStartSeen
     | TieredSeen

@@ -45,6 +45,7 @@ class GroupReader(LiveReader):
         self._commits = commits
         self._committed: dict[Place, int] = {}
         self._mine: set[Place] = set()
+        self.got_ns: dict[Place, int] = {}  # when it was assigned each partition last
         self._commit_at_s = time.monotonic() + COMMIT_EVERY_S
         self.rebalances = 0
         self.answers: list[GroupAnswer] = []  # committed offsets that the coordinator returned, see _ask
@@ -63,6 +64,11 @@ class GroupReader(LiveReader):
     def client_id(self) -> str:
         """The name of its client, as coordinators report it."""
         return str(self._settings()["client.id"])
+
+    @property
+    def session_ms(self) -> int | None:
+        """session.timeout.ms of its client; None: the brokers decide, as with the consumer protocol (KIP-848)."""
+        return int(str(self._settings()["session.timeout.ms"])) if self.protocol == "classic" else None
 
     @property
     def is_member(self) -> bool:
@@ -109,6 +115,7 @@ class GroupReader(LiveReader):
 
     def _assigned(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         places = [(p.topic, p.partition) for p in partitions]
+        self.got_ns |= dict.fromkeys(places, now_ns())
         self._owns(self.context.ownership.got, places)
         self.rebalances += 1
         self._mine = self._mine | set(places)  # a new set, since other threads read it

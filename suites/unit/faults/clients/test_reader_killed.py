@@ -11,6 +11,7 @@ import pytest
 from harness.faults.clients import reader_killed
 from harness.faults.clients.reader_killed import ReaderKilled
 from harness.model.errors import HarnessTimeout
+from harness.model.scenario.scenario import Reader
 from harness.workload.consumers.crashing_consumer import Absence
 from suites.unit.faults.clients.test_restart_reader import PLACES, Coordinator, member
 from suites.unit.faults.steps.scripted import context_on
@@ -25,6 +26,8 @@ class Killed:
     """Its process ends at once, unless it hangs."""
 
     def __init__(self, *, hangs: bool = False) -> None:
+        self.spec = Reader(name="me", topics=("t",), group="g")
+        self.session_ms = 6000
         self.places = HAD
         self.settled = True
         self.absence = Absence(left_ns=None if hangs else 7, killed=True)
@@ -34,7 +37,10 @@ class Killed:
 
 
 def staged(me: Killed, *others: frozenset[tuple[str, int]]) -> Any:
-    members = {f"o{n}": SimpleNamespace(places=places, settled=True) for n, places in enumerate(others)}
+    members = {
+        f"o{n}": SimpleNamespace(places=places, settled=True, got_ns=dict.fromkeys(places, 10 + n))
+        for n, places in enumerate(others)
+    }
     return context_on(None, other_members=lambda _: {"me": me, **members})
 
 
@@ -46,6 +52,18 @@ def test_the_effect_is_that_the_others_have_all_its_partitions() -> None:
     with ReaderKilled(reader="me").active(staged(me, first, second)) as injected:
         assert injected.probe().held
     assert me.absence.over.is_set()
+
+
+def test_the_run_says_when_others_had_its_partitions_or_that_they_never_had() -> None:
+    first, second = frozenset({("t", 0), ("t", 2)}), frozenset({("t", 1)})
+    whole, part = staged(Killed(), first, second), staged(Killed(), first)
+    for context in (whole, part):
+        with ReaderKilled(reader="me").active(context):
+            pass
+    (died,) = whole.events
+    assert (died.group, died.member, died.at_ns, died.taken_ns, died.session_ms) == ("g", "me", 7, 11, 6000)
+    assert died.until_ns > died.taken_ns
+    assert [event.taken_ns for event in part.events] == [None]
 
 
 def test_a_process_that_does_not_end_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
