@@ -97,7 +97,7 @@ class ReaderKilled(Fault):
 
 
 def _died(me: Member, others: Sequence[Member], had: Collection[Place], at_ns: int) -> MemberDied:
-    """What became of its partitions until now."""
+    """The event of its death: whether others have all of its partitions now, and since when."""
     taken = {place: other.got_ns[place] for other in others for place in other.places & frozenset(had)}
     return MemberDied(
         group=me.spec.group or "",

@@ -1,9 +1,9 @@
 """group_unsettled: a coordinator keeps a member that has died, so that nobody reads its partitions.
 
-A member that sends no heartbeat for the time of its session is removed, and its group assigns its partitions anew: the
+A member that sends no heartbeat for the time of its session is removed, and its partitions go to others: the
 client's session.timeout.ms with the classic protocol, group.consumer.session.timeout.ms of the brokers with the
 consumer protocol (KIP-848). Judged are members whose process a step killed, unless a step disturbed a broker meanwhile:
-a coordinator that loads its group anew grants every member that time again.
+a coordinator that has loaded its group again gives every member that time again.
 """
 
 from __future__ import annotations
