@@ -68,6 +68,8 @@ _BEHAVIOUR = {
     "log.retention.check.interval.ms": "500",
     "log.initial.task.delay.ms": "500",
     "log.segment.delete.delay.ms": "1000",
+    # As for a broker that has run for long: after a kill it recovers the newest segments, and trusts all others.
+    "log.flush.offset.checkpoint.interval.ms": "1000",
     # By default these tasks run every 10 min or 1 h; here, during a scenario. The ages that they check are unchanged.
     "offsets.retention.check.interval.ms": "1000",
     "producer.id.expiration.check.interval.ms": "1000",
