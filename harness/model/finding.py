@@ -300,8 +300,9 @@ class Kind(FindingKind, Described):
     )
     METADATA_DIVERGENCE = (
         "metadata_divergence",
-        "Nodes report different metadata, and no operation is in progress that explains it.",
+        "Nodes report different metadata, and no operation explains it, or their metadata logs differ.",
         {"admin_views"},
+        {"history.json"},
     )
     TIER_GAP = (
         "tier_gap",

@@ -210,6 +210,23 @@ def near_doubt_history_with_a_damaged_file(copy: Copy) -> Expected:
     return passes()
 
 
+@plant
+def metadata_divergence_of_two_logs(copy: Copy) -> Expected:
+    _problem(copy, "conflict")
+    diverges = (Kind.METADATA_DIVERGENCE.value, None, None, None)
+    return fails([diverges], by_documents=True, doubts=["history_incomplete"])
+
+
+@plant
+def near_metadata_divergence_of_two_logs_on_a_damaged_disk(copy: Copy) -> Expected:
+    _problem(copy, "conflict")
+    with copy.document("steps") as steps:
+        fault = next(step for step in steps if step["is_fault"])
+        times = {"from_ns": fault["started_ns"], "to_ns": fault["ended_ns"]}
+        fault["facts"].append({"kind": "metadata_damaged", "nodes": [1], "what": "the log", **times})
+    return doubtful("history_incomplete")
+
+
 def _problem(copy: Copy, kind: str) -> None:
     with copy.document("history") as history:
         history["problems"].append({"kind": kind, "node": 1, "offset": 5, "detail": "planted"})

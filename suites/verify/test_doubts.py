@@ -269,7 +269,11 @@ CASES: dict[str, tuple[Built, list[str]]] = {
     ),
     "a whole history": (recorded(Metadata()), []),
     "an unknown record of the metadata log": (recorded(Metadata().unknown()), ["history_unknown"]),
-    **{f"{kind} in the history": (with_problem(kind), ["history_incomplete"]) for kind in ProblemKind},
+    **{
+        f"{kind} in the history": (with_problem(kind), ["history_incomplete"])
+        for kind in ProblemKind
+        if kind is not ProblemKind.CONFLICT  # a finding, too
+    },
     "a file of one node is damaged, and the others have every record": (with_problem(ProblemKind.TORN_END, 6), []),
     "a file of one node is damaged, and the last records are missing": (
         with_problem(ProblemKind.TORN_END, 7),
