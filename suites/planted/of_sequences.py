@@ -99,12 +99,12 @@ def wrong_epoch_that_nobody_had(copy: Copy) -> Expected:
 
 
 def _sent_after_its_epoch(copy: Copy, after_s: int) -> Row:
-    """The last batch of the first leader of plain/0 was sent so long after the next one led and the last step."""
+    """The last batch of the first leader of plain/0 was sent so long after the next one led and the fault was over."""
     batches = copy.original.rows("batches", **_PLACE, control=None)
     first = min(batch["leader_epoch"] for batch in batches)
     last = [batch for batch in batches if batch["leader_epoch"] == first][-1]
     with copy.document("steps") as steps:
-        over_ns = max(step["healed_ns"] or step["ended_ns"] for step in steps)
+        over_ns = max(step["healed_ns"] for step in steps if step["is_fault"])
     sent_ms = over_ns // 10**6 + after_s * 1000
     copy.change("batches", {"max_timestamp_ms": sent_ms}, **_PLACE, base_offset=last["base_offset"])
     return last
