@@ -20,11 +20,15 @@ from harness.workload.consumers.live_readers import EOF, JUMPS, LiveReader, Read
 from harness.workload.consumers.offset_resets import Resets
 from harness.workload.java import java_settings
 from harness.workload.producers.outcomes import outcome_of_offset_commit
+from harness.workload.timed_calls import CallHung, TimedCalls
 
 # Well below 0.5 s, by which a follower's high watermark may lag behind: so the newest commit is above it.
 COMMIT_EVERY_S: Final = 0.15
 COMMITTED_WAIT_S: Final = 10.0
 ASKED_WAIT_S: Final = 1.0
+# Much longer than three tries of librdkafka, each of socket.timeout.ms, and its wait of one session for a coordinator.
+_COMMIT_S: Final = 40.0
+_NO_ANSWER: Final = "_NO_ANSWER"
 _STRATEGY: Final = "partition.assignment.strategy"
 # Only for the classic protocol: with group.protocol=consumer (KIP-848) the coordinator decides on these, and librdkafka
 # rejects them.
@@ -43,6 +47,7 @@ class GroupReader(LiveReader):
         super().__init__(spec, context, observations)
         self.protocol: GroupProtocol = spec.protocol
         self._commits = commits
+        self._calls: TimedCalls | None = None
         self._committed: dict[Place, int] = {}
         self._mine: set[Place] = set()
         self.got_ns: dict[Place, int] = {}  # when it was assigned each partition last
@@ -100,6 +105,9 @@ class GroupReader(LiveReader):
         # It leaves by itself, whether or not its coordinator still takes it for a member.
         self._owns(self.context.ownership.lost, self._mine)
         super()._close_consumer(consumer)
+        if self._calls is not None:
+            self._calls.close()
+            self._calls = None
 
     def _update_assignment(self, consumer: Consumer) -> None:
         """Nothing to do: the group assigns added partitions itself."""
@@ -273,7 +281,7 @@ class GroupReader(LiveReader):
             if answers is None or any(a.error is not None for a in answers):
                 return False
         called_ns = now_ns()
-        errors = commit_now(consumer, moved)
+        errors = self._commit_within(consumer, moved)
         returned_ns = now_ns()
         for place, offset in moved.items():
             error = errors.get(place)
@@ -282,6 +290,18 @@ class GroupReader(LiveReader):
                 self._committed[place] = offset
         self.acked_commits += not errors
         return not errors
+
+    def _commit_within(self, consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str]:
+        """As `commit_now`. A client that does not return from it is stuck, and the reader goes on with another one."""
+        if self.context.java is not None:
+            return commit_now(consumer, offsets)
+        self._calls = self._calls or TimedCalls(self.spec.name)
+        try:
+            return self._calls.call(lambda: commit_now(consumer, offsets), _COMMIT_S)
+        except CallHung:
+            self._calls = None
+            self._pulse.hang()
+            return dict.fromkeys(offsets, _NO_ANSWER)
 
     def _write(self, place: Place, offset: int, outcome: Outcome, called_ns: int, returned_ns: int) -> None:
         self._commits.append(
@@ -319,7 +339,7 @@ def commit_now(consumer: Consumer, offsets: dict[Place, int]) -> dict[Place, str
         return dict.fromkeys(offsets, failure.args[0].name())
     errors = {(a.topic, a.partition): a.error.name() for a in answered if a.error is not None}
     unanswered = offsets.keys() - {(a.topic, a.partition) for a in answered}
-    return errors | dict.fromkeys(unanswered, "_NO_ANSWER")
+    return errors | dict.fromkeys(unanswered, _NO_ANSWER)
 
 
 class Member(Protocol):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from typing import Any, cast
 
 import pytest
 from confluent_kafka import TopicPartition
 
 from harness.model.scenario.scenario import Reader
+from harness.workload.consumers import consumer_group
 from harness.workload.consumers.consumer_group import GroupReader
 from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.producers.recording_producer import Target
@@ -74,6 +76,23 @@ def test_answers_that_may_legally_lag_are_not_stored(spec: dict[str, Any]) -> No
     joined(reader, coordinator)
     assert (reader.answers, coordinator.starts) == ([], [3])  # where to begin is asked all the same
     assert coordinator.asked == 1
+
+
+def test_a_client_that_does_not_return_from_a_commit_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, first, second = reader_of(), Coordinator(9), Coordinator(9)
+    joined(reader, first)
+    over = threading.Event()
+    monkeypatch.setattr(consumer_group, "_COMMIT_S", 0.05)
+    monkeypatch.setattr(first, "commit", lambda **_: over.wait(60))
+    monkeypatch.setattr(reader, "_consumer", lambda: second)
+    monkeypatch.setattr(reader, "_begin", lambda consumer: None)
+    reader._observer.next_offset[PLACE] = 12
+    assert reader._current(cast(Any, first)) is cast(Any, first)
+    reader._commit(cast(Any, first))
+    assert reader._committed[PLACE] == 9
+    assert reader._current(cast(Any, first)) is cast(Any, second)
+    assert reader.stuck == 1
+    over.set()
 
 
 def test_with_the_range_assignor_all_partitions_are_assigned_anew() -> None:
