@@ -569,7 +569,7 @@ def near_group_unsettled_with_a_member_that_died_just_now(copy: Copy) -> Expecte
 
 @plant
 def near_group_unsettled_with_a_dead_member_and_a_dead_broker(copy: Copy) -> Expected:
-    """Its coordinator may have loaded the group anew."""
+    """Its coordinator may have loaded the group again."""
     _member_died(copy, 26, {"kind": "frozen", "nodes": [1]})
     return passes()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.model.finding import Kind
 from suites.planted.copies import Copy
 from suites.planted.expected import Expected, doubtful, fails, of, passes
-from suites.planted.plants import ALL_KINDS, created_with, middle, plant, records, transaction
+from suites.planted.plants import ALL_KINDS, created_with, damage_metadata, middle, plant, records, transaction
 
 _HOUR_MS = 3_600_000
 
@@ -220,10 +220,7 @@ def metadata_divergence_of_two_logs(copy: Copy) -> Expected:
 @plant
 def near_metadata_divergence_of_two_logs_on_a_damaged_disk(copy: Copy) -> Expected:
     _problem(copy, "conflict")
-    with copy.document("steps") as steps:
-        fault = next(step for step in steps if step["is_fault"])
-        times = {"from_ns": fault["started_ns"], "to_ns": fault["ended_ns"]}
-        fault["facts"].append({"kind": "metadata_damaged", "nodes": [1], "what": "the log", **times})
+    damage_metadata(copy, 1, "the log")
     return doubtful("history_incomplete")
 
 

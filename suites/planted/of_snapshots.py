@@ -8,7 +8,7 @@ from harness.model.facts import FactKind
 from harness.model.finding import Kind
 from suites.planted.copies import Copy, Row
 from suites.planted.expected import Broken, Expected, fails, passes
-from suites.planted.plants import last_partition, plant
+from suites.planted.plants import damage_metadata, last_partition, plant
 
 _WRONG: Final[Broken] = (Kind.WRONG_SNAPSHOT.value, None, None, None)
 _NODE: Final = 3
@@ -48,17 +48,7 @@ def near_wrong_snapshot_with_settings_of_a_deleted_topic(copy: Copy) -> Expected
 def near_wrong_snapshot_on_a_damaged_disk(copy: Copy) -> Expected:
     """A step damaged the metadata of the node."""
     _differs(copy, "topic", "VbQ3aX8zS9e5gq1cTgQ1Sg", in_log="plain")
-    with copy.document("steps") as steps:
-        fault = next(step for step in steps if step["is_fault"])
-        fault["facts"].append(
-            {
-                "kind": "metadata_damaged",
-                "nodes": [_NODE],
-                "what": "a snapshot",
-                "from_ns": fault["started_ns"],
-                "to_ns": fault["ended_ns"],
-            }
-        )
+    damage_metadata(copy, _NODE, "a snapshot")
     return passes()
 
 

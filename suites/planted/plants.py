@@ -75,6 +75,14 @@ def partition_added(copy: Copy, topic: str, partition: int, *, step: int) -> int
         return int(of["started_ns"])
 
 
+def damage_metadata(copy: Copy, node: int, what: str) -> None:
+    """The fault damaged metadata on the disk of a node."""
+    with copy.document("steps") as steps:
+        fault = next(step for step in steps if step["is_fault"])
+        times = {"from_ns": fault["started_ns"], "to_ns": fault["ended_ns"]}
+        fault["facts"].append({"kind": "metadata_damaged", "nodes": [node], "what": what, **times})
+
+
 def record_of(row: Row) -> Record:
     """The record of a row of the ledger."""
     return Record(**{name: row[name] for name in Record.__dataclass_fields__})

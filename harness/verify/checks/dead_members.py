@@ -1,4 +1,4 @@
-"""group_unsettled: a coordinator keeps a member that has died, so that nobody reads its partitions.
+"""group_unsettled: a coordinator keeps a member that has died, so that no other one reads its partitions.
 
 A member that sends no heartbeat for the time of its session is removed, and its partitions go to others: the
 client's session.timeout.ms with the classic protocol, group.consumer.session.timeout.ms of the brokers with the
@@ -59,7 +59,7 @@ def _finding(case: Case, event: MemberDied, step: str, until_ns: int, session_ms
         step=step,
         detail=(
             f"member {event.member} of group {event.group} had died, and for {(until_ns - event.at_ns) / _NS:.0f} s "
-            f"nobody got all of its partitions, with a session of {session_ms / 1000:g} s"
+            f"no other members had all of its partitions, with a session of {session_ms / 1000:g} s"
         ),
         contract=promise(Kind.GROUP_UNSETTLED, None, None, case.contract),
     )

@@ -92,7 +92,8 @@ def _late(
     of_leader.sort(key=lambda sample: sample.log_end)
     for sample, from_ns, to_ns in held(of_brokers.get(follower, ()), LATE_NS) if of_leader else ():
         above = bisect_right(of_leader, sample.log_end, key=lambda led: led.log_end)
-        first = min(of_leader[above:], key=lambda led: led.at_ns, default=None)
+        # The log of a leader does not become shorter, so the first end above is also the earliest one.
+        first = of_leader[above] if above < len(of_leader) else None
         if first is not None and to_ns <= span.to_ns and from_ns - first.at_ns >= allowed_ns:
             yield _Kept(first, sample, from_ns, state)
 

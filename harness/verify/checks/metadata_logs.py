@@ -12,25 +12,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from harness.model.facts import FactKind
 from harness.model.finding import Finding, Kind
 from harness.model.history.changes import Problem, ProblemKind
 from harness.verify.addition import Addition, Order
 from harness.verify.engine.case import Case
 from harness.verify.engine.known import Known
 from harness.verify.engine.steps import facts_in
+from harness.verify.engine.timelines import OF_DISKS
 from harness.verify.promise import Check
 from harness.verify.sentences import promise
-
-_OF_DISKS: Final = (
-    FactKind.METADATA_DAMAGED,
-    FactKind.DATA_LOST,
-    FactKind.COPIES_REBUILT,
-    FactKind.DISK_DAMAGED,
-    FactKind.DISK_FAILED,
-    FactKind.DISK_FILLED,
-    FactKind.FLUSHES_FORGOTTEN,
-)
 
 
 def _logs(known: Known) -> Addition:
@@ -39,7 +29,7 @@ def _logs(known: Known) -> Addition:
 
 def divergent_logs(case: Case) -> Iterator[Finding]:
     """One finding for each node whose log differs from that of another one."""
-    if case.history is None or any(facts_in(case.steps, *_OF_DISKS)):
+    if case.history is None or any(facts_in(case.steps, *OF_DISKS)):
         return
     by_node: defaultdict[int | None, list[Problem]] = defaultdict(list)
     for problem in case.history.gaps:

@@ -31,7 +31,7 @@ _MOVED_NS: Final = 30 * 10**9
 CLEAN: Final = (ElectedFrom.ISR, ElectedFrom.ELR)
 Timelines = Mapping[Place, Mapping[int, Sequence[Sample]]]
 # After one of these a replica may lack what it had, or what its broker knew of it.
-_HARM: Final = frozenset(
+OF_DISKS: Final = frozenset(
     {
         FactKind.DATA_LOST,
         FactKind.COPIES_REBUILT,
@@ -96,7 +96,7 @@ def harm(case: Case, broker: int) -> list[Span]:
 
 
 def harms(fact: Fact) -> bool:
-    return fact.kind in _HARM or (fact.kind is FactKind.STOPPED and fact.how in _HARMFUL_ENDS)
+    return fact.kind in OF_DISKS or (fact.kind is FactKind.STOPPED and fact.how in _HARMFUL_ENDS)
 
 
 def interrupted(case: Case, history: History, broker: int) -> list[Span]:

@@ -186,9 +186,7 @@ class CrashingReader(GroupReader):
             self._stay_away(absence)
         if ordered is not None:
             self._restart, self.protocol, self._at_end, ordered.begun = None, ordered.protocol, ordered.at_end, True
-        another = self._consumer()
-        self._begin(another)
-        return another
+        return self._another()
 
     def _stay_away(self, absence: Absence) -> None:
         """Waits without a consumer; updates `last_turn_ns`, so that it does not look like a reader that hangs."""

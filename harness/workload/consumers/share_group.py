@@ -88,9 +88,7 @@ class ShareReader(LiveReader):
         if death is None or death.between is None:
             return consumer
         self._death = None
-        another = self._consumer()
-        self._begin(another)
-        return another
+        return self._another()
 
     def _close_consumer(self, consumer: Consumer) -> None:
         self._kill_frozen(list(self._frozen))

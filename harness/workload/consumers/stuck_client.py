@@ -26,7 +26,6 @@ class Pulse:
 
     def __init__(self, note: Callable[[str], None]) -> None:
         self._note = note
-        self._hangs = False
         self.begin()
 
     def begin(self) -> None:
