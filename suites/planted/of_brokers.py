@@ -495,15 +495,27 @@ def group_unsettled_assigned_twice(copy: Copy) -> Expected:
     return fails([(Kind.GROUP_UNSETTLED.value, None, None, None)], by_documents=True)
 
 
-@plant
-def group_unsettled_owned_twice(copy: Copy) -> Expected:
-    """A member got a partition before the former one was asked to give it up."""
+def _owned_twice(copy: Copy, *, held_s: float) -> None:
+    """A member got a partition before the former one gave it up, which had read it for a while."""
     with copy.document("run") as run:
         from_ns = run["started_ns"]
     row = {"group": "readers", "topic": "plain", "partition": 1, "member": "one", "next_member": "two"}
+    times = {"held_ns": from_ns - int(held_s * 10**9), "from_ns": from_ns, "until_ns": from_ns + 10**9}
     with copy.document("cluster") as cluster:
-        cluster["owned_twice"] = [row | {"from_ns": from_ns, "until_ns": from_ns + 10**9}]
+        cluster["owned_twice"] = [row | times]
+
+
+@plant
+def group_unsettled_owned_twice(copy: Copy) -> Expected:
+    _owned_twice(copy, held_s=4.5)
     return fails([(Kind.GROUP_UNSETTLED.value, None, None, None)], by_documents=True)
+
+
+@plant
+def near_group_unsettled_owned_twice_at_first(copy: Copy) -> Expected:
+    """The former member had only just got it, so that its client may not have reported it yet."""
+    _owned_twice(copy, held_s=2.0)
+    return passes()
 
 
 def _excluded(copy: Copy, *facts: Row) -> None:

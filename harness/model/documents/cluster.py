@@ -111,6 +111,10 @@ class OwnedTwice(OfPlace, frozen=True, kw_only=True):
     next_member: Annotated[str, meaning("the member that got it before that")]
     from_ns: Annotated[int, meaning("when that one got it")]
     until_ns: Annotated[int, meaning("when the former one gave it up")]
+    held_ns: Annotated[
+        int | None,
+        meaning("when the former one had begun to read it, so that its client reports it; null = not known"),
+    ] = None
 
 
 class MemberRefused(Record, frozen=True, kw_only=True):

@@ -31,6 +31,8 @@ _JOINS: Final = ("JoinGroup", "ConsumerGroupHeartbeat")
 _DELIVERED_LATE: Final = (FactKind.FROZEN, FactKind.LINKS_CUT, FactKind.LINKS_SLOW, FactKind.ANSWERS_LOST)
 # A request that was sent again over another connection arrives no later than this after the links are whole.
 _LATE_NS: Final = 60 * 10**9
+# Several heartbeats of a member. Those of librdkafka may not name a partition that it has only just been assigned.
+_REPORTED_NS: Final = 4 * 10**9
 
 
 def _groups(known: Known) -> Addition:
@@ -41,10 +43,13 @@ def _groups(known: Known) -> Addition:
 
 
 def _owned_twice(case: Case) -> Iterator[Finding]:
-    """One finding for each group, about the first partition that a member still had when another one got it."""
+    """One finding for each group, about the first partition that a member still had when another one got it.
+
+    Not where the former member had only just got it: its client may have reported that it has nothing yet."""
     by_group: dict[str, list[OwnedTwice]] = {}
     for row in case.cluster.owned_twice:
-        by_group.setdefault(row.group, []).append(row)
+        if row.held_ns is not None and row.from_ns >= row.held_ns + _REPORTED_NS:
+            by_group.setdefault(row.group, []).append(row)
     for group, (first, *_) in by_group.items():
         yield Finding(
             kind=Kind.GROUP_UNSETTLED,
@@ -184,6 +189,7 @@ CHECK: Final = Check(
         "doubt_group_unsettled_for_its_members",
         "group_unsettled_assigned_twice",
         "group_unsettled_owned_twice",
+        "near_group_unsettled_owned_twice_at_first",
         "group_unsettled_without_a_static_member",
         "group_unsettled_while_commits_are_held",
         "near_group_unsettled_without_a_member_that_steps_replaced",

@@ -125,6 +125,11 @@ class GroupReader(LiveReader):
         places = [(p.topic, p.partition) for p in partitions]
         self.got_ns |= dict.fromkeys(places, now_ns())
         self._owns(self.context.ownership.got, places)
+        self._take(consumer, places)
+        self._owns(self.context.ownership.holds, places)
+
+    def _take(self, consumer: Consumer, places: Sequence[Place]) -> None:
+        """Begins to read partitions, each where its group has come to."""
         self.rebalances += 1
         self._mine = self._mine | set(places)  # a new set, since other threads read it
         for place in places:

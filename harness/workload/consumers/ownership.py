@@ -3,6 +3,9 @@
 With the consumer protocol (KIP-848) the coordinator gives a partition to its next member only after the former one has
 given it up. A client says to its member whether it is asked to give a partition up, or has lost it because its session
 ended; in the second case the next member may have the partition already.
+
+A coordinator goes by what a client reports that it has. librdkafka may still report what it had before while it looks
+up the topics of a new assignment; its heartbeats after the member has taken the partitions name them.
 """
 
 from __future__ import annotations
@@ -22,6 +25,7 @@ class Ownership:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._owners: defaultdict[tuple[str, Place], set[str]] = defaultdict(set)
+        self._held_ns: dict[tuple[str, Place, str], int] = {}  # by owner, see `holds`
         # By the former member: when another one got the partition, and which one.
         self._taken: dict[tuple[str, Place, str], tuple[int, str]] = {}
         self._twice: list[OwnedTwice] = []
@@ -34,6 +38,12 @@ class Ownership:
                 for former in self._owners[group, place] - {member}:
                     self._taken.setdefault((group, place, former), (at_ns, member))
                 self._owners[group, place].add(member)
+
+    def holds(self, group: str, member: str, places: Iterable[Place]) -> None:
+        """A member has taken the partitions that it was assigned, so its client is about to report them."""
+        at_ns = now_ns()
+        with self._lock:
+            self._held_ns |= {(group, place, member): at_ns for place in places}
 
     def gave_up(self, group: str, member: str, places: Iterable[Place]) -> None:
         """A member was asked to give partitions up, and is about to answer that it did."""
@@ -50,6 +60,7 @@ class Ownership:
                             partition=partition,
                             member=member,
                             next_member=taken[1],
+                            held_ns=self._held_ns.get((group, place, member)),
                             from_ns=taken[0],
                             until_ns=at_ns,
                         )
@@ -70,3 +81,4 @@ class Ownership:
     def _forget(self, group: str, member: str, place: Place) -> None:
         self._owners[group, place].discard(member)
         self._taken.pop((group, place, member), None)
+        self._held_ns.pop((group, place, member), None)

@@ -15,6 +15,18 @@ def test_a_partition_that_its_former_member_had_not_given_up_was_owned_twice() -
     (row,) = seen.twice()
     assert (row.group, row.topic, row.partition, row.member, row.next_member) == ("g", "t", 1, "one", "two")
     assert row.from_ns <= row.until_ns
+    assert row.held_ns is None
+
+
+def test_since_when_the_former_member_had_read_it_is_told() -> None:
+    seen = Ownership()
+    seen.got("g", "one", [P])
+    seen.holds("g", "one", [P])
+    seen.got("g", "two", [P])
+    seen.gave_up("g", "one", [P])
+    (row,) = seen.twice()
+    assert row.held_ns is not None
+    assert row.held_ns <= row.from_ns
 
 
 def test_a_partition_that_was_given_up_before_was_not() -> None:
