@@ -45,9 +45,9 @@ _SMALL: Final[dict[str, object]] = {
 _FETCH_BYTES: Final = {
     # One batch of a producer. A larger one is returned nevertheless, but only for one partition of an answer (KIP-74).
     "read_uncommitted": 327_680,
-    # Twice what a follower appends at once. With less, releases up to 4.4 may return records of transactions without
+    # As much as a follower appends at once. With less, releases up to 4.4 may return records of transactions without
     # saying that they were aborted, which is left to the scenario abort_search_ends_early.
-    "read_committed": 2_097_152,
+    "read_committed": 1_048_576,
 }
 
 
