@@ -1,9 +1,10 @@
-"""Brokers that do not serve what is in their log: asked directly, where a read of the drain or a copy ended early."""
+"""Brokers that do not serve what is in their log: asked directly, where a read of the drain or a copy ended early, or
+a probe was given nothing."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, Protocol
 
@@ -11,7 +12,9 @@ from msgspec.structs import replace
 
 from harness.kafka.admin.fetch import Served
 from harness.model.clock import now_ns
+from harness.model.documents.cluster import ProbeRefused
 from harness.model.documents.reads import Read, Refusal
+from harness.workload.drain.probes import Unanswered
 
 # A client may stop for reasons of its own, and a leader may need time. After all attempts of the drain, and then a
 # minute of direct requests, the broker refuses.
@@ -38,20 +41,56 @@ def with_refusals(reads: Sequence[Read], brokers: Brokers, refused_s: float = RE
         return list(pool.map(lambda read: _with_refusal(read, brokers, refused_s), reads))
 
 
+def probes_refused(
+    probes: Sequence[Unanswered], brokers: Brokers, refused_s: float = REFUSED_S
+) -> tuple[ProbeRefused, ...]:
+    """Those of the first probes without an answer to which the leader, asked directly, gives no record either."""
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="refusals") as pool:
+        asked = pool.map(lambda probe: _refused_probe(probe, brokers, refused_s), probes[:_AT_ONCE])
+        return tuple(found for found in asked if found is not None)
+
+
+def _refused_probe(probe: Unanswered, brokers: Brokers, refused_s: float) -> ProbeRefused | None:
+    (topic, partition), offset = probe.ask.place, probe.ask.offset
+    refusal = _refusal(lambda: brokers.fetch(topic, partition, offset, probe.max_bytes), offset, refused_s)
+    if refusal is None:
+        return None
+    return ProbeRefused(
+        topic=topic,
+        topic_id=probe.topic_id,
+        partition=partition,
+        reader=probe.reader,
+        max_bytes=probe.max_bytes,
+        refused=refusal,
+    )
+
+
 def _with_refusal(read: Read, brokers: Brokers, refused_s: float) -> Read:
     if read.position >= read.target:
         return read
     of_leader = read.kind == "drain"
-    offset, first_ns = max(read.position, read.start), now_ns()
-    give_up_at = time.monotonic() + refused_s
+    offset = max(read.position, read.start)
+    broker = None if of_leader else read.replica
+    refusal = _refusal(
+        lambda: brokers.fetch(read.topic, read.partition, offset, _MAX_BYTES, broker),
+        offset,
+        refused_s,
+        # With more time it would have continued after the gap.
+        excused=_OUT_OF_RANGE if of_leader and read.cut_short else None,
+    )
+    return read if refusal is None else replace(read, refused=refusal)
+
+
+def _refusal(
+    ask: Callable[[], Served | None], offset: int, refused_s: float, excused: str | None = None
+) -> Refusal | None:
+    """The last answer. None if one had records or the excused error, or if none came."""
+    first_ns, give_up_at = now_ns(), time.monotonic() + refused_s
     refusal: Refusal | None = None
     while time.monotonic() < give_up_at:
-        broker = None if of_leader else read.replica
-        answer = brokers.fetch(read.topic, read.partition, offset, _MAX_BYTES, broker)
-        if answer is not None and answer.records:
-            return read
-        if of_leader and read.cut_short and answer is not None and answer.error == _OUT_OF_RANGE:
-            return read  # with more time it would have continued after the gap
+        answer = ask()
+        if answer is not None and (answer.records or (excused and answer.error == excused)):
+            return None
         if answer is not None:
             refusal = Refusal(
                 offset=offset,
@@ -61,4 +100,4 @@ def _with_refusal(read: Read, brokers: Brokers, refused_s: float) -> Read:
                 last_ns=now_ns(),
             )
         time.sleep(_INTERVAL_S)
-    return replace(read, refused=refusal)
+    return refusal

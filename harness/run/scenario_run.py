@@ -64,7 +64,7 @@ from harness.run.live_figures import LiveFigures
 from harness.run.offset_lookups import AnswerWaits, look_up, look_up_again, look_up_epochs
 from harness.run.position_sampler import PositionSampler
 from harness.run.recorded_parts import recorded_parts
-from harness.run.refusals import with_refusals
+from harness.run.refusals import probes_refused, with_refusals
 from harness.run.tier_probe import TierProbe
 from harness.workload.access import Access
 from harness.workload.consumers.catch_up import ALL_S, LEAST_S
@@ -72,7 +72,7 @@ from harness.workload.consumers.live_readers import ReadContext
 from harness.workload.drain.drain import DrainPlan, drain
 from harness.workload.drain.fetch_reads import DirectFetch
 from harness.workload.drain.probe_places import COMMIT, Ask, asks_of, logs_of, non_committing_groups
-from harness.workload.drain.probes import ProbeTimeouts, probe
+from harness.workload.drain.probes import ProbeTimeouts, Unanswered, probe
 from harness.workload.drain.replica_reads import ReadTimeouts
 from harness.workload.java.java_process import JavaClients
 from harness.workload.load import Load, LoadStats
@@ -510,7 +510,7 @@ def _read_the_rest(
     for damage in disks.damage:
         record.doubt(DoubtName.DISK_DAMAGE, damage)
     look_up_again(admin, topics, bundle, none, waits, holed)
-    _read_from_anywhere(record, load, reads, say)
+    unanswered = _read_from_anywhere(record, load, reads, say)
     record.reported = ClusterReports(
         snapshots=tuple(record.snapshots),
         lineages=disks.lineages,
@@ -518,6 +518,7 @@ def _read_the_rest(
         group_answers=tuple(load.group_answers()),
         group_resets=tuple(load.group_resets()),
         members_refused=tuple(load.members_refused()),
+        probes_refused=probes_refused(unanswered, admin),
         owned_twice=load.ownership.twice(),
         share_groups=tuple(record.share_groups),
         brokers=tuple(record.brokers),
@@ -571,10 +572,10 @@ def _observer_bootstrap(record: _Record) -> str:
     return record.cluster.bootstrap() if record.access.settings else record.cluster.bootstrap_direct()
 
 
-def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Read], say: Say) -> None:
+def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Read], say: Say) -> list[Unanswered]:
     """Reads from offsets at which no reader has begun: inside batches and segments, and at committed offsets.
 
-    A read that is never answered, or for which there is no time, is a doubt.
+    A read that is never answered, or for which there is no time, is a doubt. Returns the former.
     """
     say("reading from anywhere")
     logs, bundle = logs_of(reads), record.bundle
@@ -592,5 +593,7 @@ def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Read], say:
             asks.setdefault(place, []).append(Ask(place, row.offset, COMMIT))
         elif row.topic not in groups.setdefault(row.group, []):
             groups[row.group].append(row.topic)
-    for name, text in probe(asks, groups, logs, context, bundle, ProbeTimeouts().within(record.budget)):
+    doubts, unanswered = probe(asks, groups, logs, context, bundle, ProbeTimeouts().within(record.budget))
+    for name, text in doubts:
         record.doubt(name, text)
+    return unanswered

@@ -630,6 +630,27 @@ def unserved_below_the_high_watermark(copy: Copy) -> Expected:
     return fails([(Kind.UNSERVED.value, "plain", 1, None)], doubts=["not_reached"], by_documents=True)
 
 
+def _probe_refused(copy: Copy, error: str | None) -> None:
+    """A leader gives nothing to a read in the middle of its log, and says that it has records."""
+    first, *_ = copy.original.rows("probes", topic="plain", partition=1)
+    end = _offset_from_end(copy, 0)
+    probe = {name: first[name] for name in ("topic", "topic_id", "partition", "reader")}
+    with copy.document("cluster") as cluster:
+        cluster["probes_refused"] = [probe | {"max_bytes": 1000, "refused": _answered(end - 5, error, end)}]
+
+
+@plant
+def unserved_from_an_offset(copy: Copy) -> Expected:
+    _probe_refused(copy, None)
+    return fails([(Kind.UNSERVED.value, "plain", 1, None)], by_documents=True)
+
+
+@plant
+def near_unserved_from_an_offset_that_is_deleted(copy: Copy) -> Expected:
+    _probe_refused(copy, "OFFSET_OUT_OF_RANGE")
+    return passes()
+
+
 @plant
 def near_unserved_and_nothing_acknowledged_there(copy: Copy) -> Expected:
     """Only the sentinel, of which nothing is promised, is behind the end of the read, which is the high watermark."""
@@ -649,17 +670,17 @@ def _refused(copy: Copy, error: str | None, count: int, above: int | None = None
     offset = _offset_from_end(copy, count)
     for row in records(copy.original, "plain", 1)[-count:] if count else ():
         copy.drop("observations", kind="drain", **row.at)
-    refused = {
-        "offset": offset,
-        "error": error,
-        "high_watermark": -1 if above is None else offset + above,
-        "first_ns": 10**18,
-        "last_ns": 10**18 + 60 * 10**9,
-    }
+    refused = _answered(offset, error, -1 if above is None else offset + above)
     with copy.document("reads") as reads:
         for read in reads:
             if (read["kind"], read["topic"], read["partition"]) == ("drain", "plain", 1):
                 read.update(position=offset, reached=False, stuck_reason="after 60 s", refused=refused)
+
+
+def _answered(offset: int, error: str | None, high_watermark: int) -> Row:
+    """What a broker answered for a minute."""
+    times = {"first_ns": 10**18, "last_ns": 10**18 + 60 * 10**9}
+    return {"offset": offset, "error": error, "high_watermark": high_watermark} | times
 
 
 @plant
@@ -684,7 +705,7 @@ def near_unserved_by_a_copy_behind_its_log(copy: Copy) -> Expected:
 
 def _copy_refused(copy: Copy, offset: int) -> str:
     """Returns the name of the reader."""
-    answer = {"error": "OFFSET_OUT_OF_RANGE", "high_watermark": -1, "first_ns": 10**18, "last_ns": 10**18 + 60 * 10**9}
+    refused = _answered(offset, "OFFSET_OUT_OF_RANGE", -1)
     with copy.document("reads") as reads:
         read = next(
             one
@@ -692,7 +713,7 @@ def _copy_refused(copy: Copy, offset: int) -> str:
             if (one["kind"], one["topic"], one["partition"], one["isolation"])
             == ("replica", "plain", 1, "read_committed")
         )
-        read.update(position=offset, reached=False, stuck_reason="after 60 s", refused=answer | {"offset": offset})
+        read.update(position=offset, reached=False, stuck_reason="after 60 s", refused=refused)
     return str(read["reader"])
 
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Annotated, ClassVar, Literal
 
 from harness.model.documents.coordinators import CoordinatorLook
+from harness.model.documents.reads import Refusal
 from harness.model.documents.record import OfPartition, OfPlace, Record, meaning
 
 Phase = Literal["start", "healed", "drained"]
@@ -117,6 +118,14 @@ class OwnedTwice(OfPlace, frozen=True, kw_only=True):
     ] = None
 
 
+class ProbeRefused(OfPartition, frozen=True, kw_only=True):
+    """A read from an offset of the log that was given nothing, twice, and then the leader gave nothing either."""
+
+    reader: Annotated[str, meaning("as in `probes`")]
+    max_bytes: Annotated[int, meaning("how much the reader, and then the harness, asked for at most")]
+    refused: Annotated[Refusal, meaning("what the leader answered at that offset")]
+
+
 class MemberRefused(Record, frozen=True, kw_only=True):
     """A member whose client gave up for good, because its coordinator refused it. The reader started another one."""
 
@@ -191,6 +200,10 @@ class ClusterReports(Record, frozen=True, kw_only=True):
     owned_twice: Annotated[
         tuple[OwnedTwice, ...], meaning("partitions that two members of a group had at once: `group_unsettled`")
     ] = ()
+    probes_refused: Annotated[
+        tuple[ProbeRefused, ...] | None,
+        meaning("of the first ones that were given nothing; absent = their leaders were not asked"),
+    ] = None
     members_refused: Annotated[
         tuple[MemberRefused, ...] | None, meaning("members of groups that were refused; absent = not recorded")
     ] = None

@@ -38,7 +38,7 @@ MANY = 1_000_000_000
 # Defaults of a producer's client: no limit of retries, and the most requests in flight with idempotence (KIP-98).
 RETRIES_MAX: Final = 2**31 - 1
 IN_FLIGHT_DEFAULT: Final = 5
-VALUE_BYTES_MAX = 1_000_000
+VALUE_BYTES_MAX = 4_000_000
 PARTITIONS_MAX = 1000  # of a topic
 KNOWN_BUG = "known-bug"  # a tag: the bug is open in every release, so that each must FAIL
 SETS = ("smoke", "gate", "nightly")  # tags that follow from other fields, and that no file may have

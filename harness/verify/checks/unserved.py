@@ -1,5 +1,6 @@
 """unserved: records below the high watermark, or acknowledged ones, that the leader of a log serves to no client, or
-that another replica in sync refuses although its leader has served them."""
+only to those that begin elsewhere or ask for more, or that another replica in sync refuses although its leader has
+served them."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from harness.verify.sentences import promise
 from harness.verify.unreadable import covering, unreadable
 
 _DRAIN: Final = "drain"
+_GONE: Final = "OFFSET_OUT_OF_RANGE"  # it was deleted meanwhile, or `read_from` judges it
 
 
 def _refused(known: Known) -> Addition:
@@ -24,7 +26,7 @@ def _refused(known: Known) -> Addition:
     case = known.case
     if not case.complete or not case.nodes_were_up:
         return Addition()
-    return Addition(findings=[*_findings(known)])
+    return Addition(findings=[*_findings(known), *_of_probes(known)])
 
 
 def _findings(known: Known) -> Iterator[Finding]:
@@ -58,6 +60,33 @@ def _findings(known: Known) -> Iterator[Finding]:
             yield _finding(known, read, refused, 1, who, "the leader served what is there")
 
 
+def _of_probes(known: Known) -> Iterator[Finding]:
+    """One finding for each partition in which a read from an offset was given nothing, and so were we. The drain was
+    given what is there, so that the answer depends on where a read begins, or on how much it asks for."""
+    said: set[tuple[str, str, int]] = set()
+    for probe in known.case.cluster.probes_refused or ():
+        drained = (read.position for read in known.case.reads if read.kind == _DRAIN and read.place == probe.place)
+        refused = probe.refused
+        if probe.place in said or refused.error == _GONE or refused.offset >= max(drained, default=0):
+            continue
+        said.add(probe.place)
+        seconds = (refused.last_ns - refused.first_ns) / 10**9
+        yield Finding(
+            kind=Kind.UNSERVED,
+            topic=probe.topic,
+            topic_id=probe.topic_id,
+            partition=probe.partition,
+            offset_first=refused.offset,
+            reader=probe.reader,
+            detail=(
+                f"a read from offset {refused.offset} was given nothing; then the leader was asked for it for "
+                f"{seconds:.0f} s, for at most {probe.max_bytes:,} bytes, and answered {_answered(refused)}; the read "
+                "of the whole log was given what is there"
+            ),
+            contract=promise(Kind.UNSERVED, probe.topic, None, known.case.contract),
+        )
+
+
 def _must_serve(case: Case, read: Read, offset: int) -> bool:
     """Whether a copy is in sync and has an offset in its log from which the leader served everything (KIP-392)."""
     served = any(
@@ -72,7 +101,6 @@ def _must_serve(case: Case, read: Read, offset: int) -> bool:
 
 def _finding(known: Known, read: Read, refused: Refusal, count: int, who: str, left: str) -> Finding:
     seconds = (refused.last_ns - refused.first_ns) / 10**9
-    answered = refused.error or f"no records, with the high watermark {refused.high_watermark}"
     return Finding(
         kind=Kind.UNSERVED,
         topic=read.topic,
@@ -82,10 +110,14 @@ def _finding(known: Known, read: Read, refused: Refusal, count: int, who: str, l
         count=count,
         detail=(
             f"after the read had ended early, {who} was asked for offset {refused.offset} for {seconds:.0f} s and "
-            f"answered {answered}; {left}"
+            f"answered {_answered(refused)}; {left}"
         ),
         contract=promise(Kind.UNSERVED, read.topic, None, known.case.contract),
     )
+
+
+def _answered(refused: Refusal) -> str:
+    return refused.error or f"no records, with the high watermark {refused.high_watermark}"
 
 
 CHECK: Final = Check(
@@ -102,6 +134,8 @@ CHECK: Final = Check(
         "unserved",
         "unserved_below_the_high_watermark",
         "unserved_by_a_copy_in_sync",
+        "unserved_from_an_offset",
+        "near_unserved_from_an_offset_that_is_deleted",
         "near_unserved_by_a_copy_behind_its_log",
         "near_unserved_and_nothing_acknowledged_there",
         "near_unserved_with_a_node_down",

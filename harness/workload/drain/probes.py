@@ -84,6 +84,16 @@ class Answer:
         return self.reported == SILENT and not self.records
 
 
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """A read without an answer. max_bytes: how much it asked for at most."""
+
+    reader: str
+    ask: Ask
+    topic_id: str
+    max_bytes: int
+
+
 def probe(
     asks: Mapping[Place, Sequence[Ask]],
     groups: Mapping[str, Sequence[str]],
@@ -91,11 +101,12 @@ def probe(
     context: ReadContext,
     bundle: BundleWriter,
     timeouts: ProbeTimeouts | None = None,
-) -> list[tuple[DoubtName, str]]:
+) -> tuple[list[tuple[DoubtName, str]], list[Unanswered]]:
     """Reads from all planned offsets; writes `probes`, and the records into `observations`.
 
-    `groups`: the topics of each group that a probe joins. Returns a doubt for each read without an answer. Another one
-    for reads for which there was no time: the machine is too slow, unless an earlier wait had ended in vain.
+    `groups`: the topics of each group that a probe joins. Returns a doubt for each read without an answer, and these
+    reads. Another doubt for reads for which there was no time: the machine is too slow, unless an earlier wait had
+    ended in vain.
     """
     timeouts = timeouts or ProbeTimeouts()
     give_up_at = time.monotonic() + timeouts.total_s
@@ -109,7 +120,8 @@ def probe(
     for row in rows:
         table.append(row)
     table.close()
-    return doubts_of(rows, [prober for prober in probers if logs.starts], cut_short=timeouts.cut_short)
+    doubts = doubts_of(rows, [prober for prober in probers if logs.starts], cut_short=timeouts.cut_short)
+    return doubts, [unanswered for prober in probers for unanswered in prober.unanswered]
 
 
 def doubts_of(
@@ -152,6 +164,13 @@ class Prober:
     def asked(self) -> int:
         """How many reads it has started."""
         return len(self._answers)
+
+    @property
+    def unanswered(self) -> list[Unanswered]:
+        """Its reads that were given nothing."""
+        ids, max_bytes = self._context.topic_ids, _FETCH_BYTES[self._isolation]
+        asks = [answer.ask for _, answer in self._answers if answer.nothing]
+        return [Unanswered(self.name, ask, ids[ask.place[0]], max_bytes) for ask in asks]
 
     def run(self, bundle: BundleWriter) -> list[dict[str, object]]:
         """Reads, and returns the rows of `probes`."""
