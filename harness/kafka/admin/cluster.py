@@ -18,21 +18,17 @@ from kafka.protocol.admin import (
 from kafka.protocol.api_message import ApiMessage
 from kafka.protocol.data_container import DataContainer
 
-from harness.kafka.admin.quorum import to_controller
+from harness.kafka.admin.operations import BROKER, SET, TOPIC, UNSET
+from harness.kafka.admin.quorum import PASSING, to_controller
 from harness.kafka.admin.wire import ANSWER_S, Call, Wire, call, error_name
 from harness.model.errors import BadInput, HarnessFailure
 from harness.model.place import Place
 
-_TOPIC: Final = 2  # ConfigResource.Type
-_BROKER: Final = 4
-_GROUP: Final = 32
+_GROUP: Final = 32  # ConfigResource.Type
 # ConfigEntry.ConfigSource: set on the topic, on that broker, or on the group, itself.
-_OWN: Final = {_TOPIC: 1, _BROKER: 2, _GROUP: 8}
-_SET: Final = 0  # AlterConfigOp.OpType
-_DELETE: Final = 1
+_OWN: Final = {TOPIC: 1, BROKER: 2, _GROUP: 8}
 _ELECTIONS: Final = {"preferred": 0, "unclean": 1}
 _APPLIED_WITHIN_S: Final = 3.0
-_PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ class Reassignment:
 
 def topic_configs(wire: Wire, topics: Sequence[str], timeout_s: float = ANSWER_S) -> dict[str, dict[str, str]]:
     """Effective settings of topics, from the answering broker with the newest metadata."""
-    question = _describe([(_TOPIC, name) for name in topics])
+    question = _describe([(TOPIC, name) for name in topics])
     for broker in wire.freshest() if topics else ():
         answers = wire.gather({broker: (question,)}, timeout_s)
         if answers:
@@ -56,7 +52,7 @@ def topic_configs(wire: Wire, topics: Sequence[str], timeout_s: float = ANSWER_S
 
 def broker_configs(wire: Wire, timeout_s: float = ANSWER_S) -> dict[int, dict[str, str]]:
     """Effective settings of each answering broker, as that broker reports them; secrets are absent."""
-    answers = wire.gather({b: (_describe([(_BROKER, str(b))]),) for b in wire.brokers}, timeout_s)
+    answers = wire.gather({b: (_describe([(BROKER, str(b))]),) for b in wire.brokers}, timeout_s)
     return {broker: _configs(answer[0]).get(str(broker), {}) for broker, answer in answers.items()}
 
 
@@ -66,21 +62,21 @@ def alter_config(wire: Wire, topic: str, config: Mapping[str, str | None], deadl
     Returns when every answering broker reports the new values, or after 3 s, because a broker that is isolated from
     the controllers cannot learn them. BadInput when Kafka refuses a value.
     """
-    _alter(wire, _TOPIC, [topic], config, deadline_s)
-    _await_shown(lambda: wire.ask_all(_describe([(_TOPIC, topic)])), _TOPIC, config)
+    _alter(wire, TOPIC, [topic], config, deadline_s)
+    _await_shown(lambda: wire.ask_all(_describe([(TOPIC, topic)])), TOPIC, config)
 
 
 def alter_broker_config(
     wire: Wire, brokers: Sequence[int], config: Mapping[str, str | None], deadline_s: float
 ) -> None:
     """Changes dynamic settings of brokers (KIP-226), and waits until each broker reports its own."""
-    _alter(wire, _BROKER, list(map(str, brokers)), config, deadline_s)
+    _alter(wire, BROKER, list(map(str, brokers)), config, deadline_s)
 
     def reported() -> Mapping[int, ApiMessage]:
-        answers = wire.gather({b: (_describe([(_BROKER, str(b))]),) for b in brokers}, ANSWER_S)
+        answers = wire.gather({b: (_describe([(BROKER, str(b))]),) for b in brokers}, ANSWER_S)
         return {broker: answer[0] for broker, answer in answers.items()}
 
-    _await_shown(reported, _BROKER, config)
+    _await_shown(reported, BROKER, config)
 
 
 def alter_group_config(wire: Wire, group: str, config: Mapping[str, str | None], deadline_s: float) -> None:
@@ -92,7 +88,7 @@ def alter_group_config(wire: Wire, group: str, config: Mapping[str, str | None],
 def _alter(wire: Wire, type_: int, names: Sequence[str], config: Mapping[str, str | None], deadline_s: float) -> None:
     kind = IncrementalAlterConfigsRequest.AlterConfigsResource
     changes = [
-        kind.AlterableConfig(name=name, config_operation=_DELETE if value is None else _SET, value=value)
+        kind.AlterableConfig(name=name, config_operation=UNSET if value is None else SET, value=value)
         for name, value in config.items()
     ]
     question = call(
@@ -105,7 +101,7 @@ def _alter(wire: Wire, type_: int, names: Sequence[str], config: Mapping[str, st
         passing = None
         for reported in answer.responses:
             error = error_name(reported.error_code)
-            if error and error not in _PASSING:
+            if error and error not in PASSING:
                 what = f"{dict(config)} on {reported.resource_name}"
                 raise BadInput(f"Kafka refuses {what}: {error} ({reported.error_message})")
             passing = passing or error
@@ -149,7 +145,7 @@ def elect_leaders(wire: Wire, kind: str, places: Sequence[Place], deadline_s: fl
         }
 
     def refusal(answer: ApiMessage) -> str | None:
-        passing = {error for error in results(answer).values() if error in _PASSING}
+        passing = {error for error in results(answer).values() if error in PASSING}
         return error_name(answer.error_code) or (", ".join(sorted(passing)) or None)
 
     return results(to_controller(wire, question, refusal, deadline_s=deadline_s, what=f"{kind} election of {places}"))
@@ -178,7 +174,7 @@ def reassign(wire: Wire, assignment: Mapping[Place, Sequence[int] | None], deadl
             f"{reported.name}-{p.partition_index}": f"{error} ({p.error_message})"
             for reported in answer.responses
             for p in reported.partitions
-            if (error := error_name(p.error_code)) and error not in _PASSING
+            if (error := error_name(p.error_code)) and error not in PASSING
         }
         if errors:
             raise HarnessFailure(f"Kafka refuses to reassign {errors}")

@@ -8,14 +8,13 @@ from typing import Final, Literal
 from kafka.protocol.admin import UpdateFeaturesRequest
 from kafka.protocol.api_message import ApiMessage
 
-from harness.kafka.admin.quorum import to_controller
+from harness.kafka.admin.quorum import PASSING, to_controller
 from harness.kafka.admin.wire import ANSWER_S, Wire, call, error_name, finalized_levels, metadata_offset, versions_call
 from harness.model.contract.contract import TRANSACTION_VERSION
 
 Direction = Literal["up", "down"]
 _UPGRADE_TYPES: Final[Mapping[Direction, int]] = {"up": 1, "down": 2}  # down: only if no metadata is lost
 _TIMEOUT_MS: Final = 5000
-_PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})
 
 ELR: Final = "eligible.leader.replicas.version"
 _EVERY_CLUSTER_HAS: Final = "metadata.version"
@@ -74,7 +73,7 @@ def update_features(
     )
 
     def passing(answer: ApiMessage) -> str | None:
-        return next((error for error, _ in _errors(answer) if error in _PASSING), None)
+        return next((error for error, _ in _errors(answer) if error in PASSING), None)
 
     what = f"an answer to feature levels {dict(levels)}"
     answer = to_controller(wire, question, passing, deadline_s=deadline_s, what=what)

@@ -18,7 +18,7 @@ from kafka.protocol.admin import (
 from kafka.protocol.admin.acl import ACLOperation, ACLPermissionType, ACLResourcePatternType, ACLResourceType
 from kafka.protocol.api_message import ApiMessage
 
-from harness.kafka.admin.quorum import to_controller
+from harness.kafka.admin.quorum import PASSING, to_controller
 from harness.kafka.admin.wire import Call, Wire, call, error_name
 from harness.model.entities import MARK, REPLICAS, MetadataEntity, Sort
 from harness.model.errors import HarnessFailure
@@ -26,10 +26,9 @@ from harness.model.outcome import Did
 
 TOPIC: Final = 2  # ConfigResource.Type
 BROKER: Final = 4
-_SET, _UNSET = 0, 1  # AlterConfigOp.OpType
+SET, UNSET = 0, 1  # AlterConfigOp.OpType
 _SCRAM_SHA_256: Final = 1
 _TRY_S: Final = 5.0
-_PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})
 _DONE_BEFORE: Final = frozenset({"TOPIC_ALREADY_EXISTS", "UNKNOWN_TOPIC_OR_PARTITION", "RESOURCE_NOT_FOUND"})
 
 # Each request is one operation on one entity, so each answer has one error.
@@ -82,7 +81,7 @@ def carry_out(wire: Wire, did: Did, metadata_entity: MetadataEntity, value: str 
 
     def reported(answer: ApiMessage) -> str | None:
         error = refusal(did, answer)
-        if error and error not in _PASSING | _DONE_BEFORE:
+        if error and error not in PASSING | _DONE_BEFORE:
             raise HarnessFailure(f"Kafka refuses {did.value} of {metadata_entity.text}: {error}")
         return None if error in _DONE_BEFORE else error
 
@@ -102,7 +101,7 @@ def _create_topic(metadata_entity: MetadataEntity, value: str | None, timeout_ms
 def _alter_config(metadata_entity: MetadataEntity, value: str | None) -> Call:
     kind = IncrementalAlterConfigsRequest.AlterConfigsResource
     change = kind.AlterableConfig(
-        name=metadata_entity.key, config_operation=_UNSET if value is None else _SET, value=value
+        name=metadata_entity.key, config_operation=UNSET if value is None else SET, value=value
     )
     of = TOPIC if metadata_entity.sort is Sort.TOPIC_CONFIG else BROKER
     resource = kind(resource_type=of, resource_name=metadata_entity.name, configs=[change])

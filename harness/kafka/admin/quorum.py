@@ -17,6 +17,7 @@ from harness.model.errors import HarnessTimeout
 
 _CHANGE_MS: Final = 5000
 FORWARDED_S: Final = 6.0  # the time that one node gets for a request to the active controller
+PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})  # its errors that another try may not meet
 _POLL_S: Final = 0.05
 
 

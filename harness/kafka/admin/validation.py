@@ -8,13 +8,11 @@ from kafka.protocol.admin import CreatePartitionsRequest, CreateTopicsRequest, I
 from kafka.protocol.api_message import ApiMessage
 
 from harness.kafka.admin import features
-from harness.kafka.admin.operations import TOPIC
-from harness.kafka.admin.quorum import to_controller
+from harness.kafka.admin.operations import SET, TOPIC
+from harness.kafka.admin.quorum import PASSING, to_controller
 from harness.kafka.admin.wire import Call, Wire, call, error_name
 
-_SET: Final = 0  # AlterConfigOp.OpType
 _TIMEOUT_MS: Final = 5000
-_PASSING: Final = frozenset({"NOT_CONTROLLER", "REQUEST_TIMED_OUT"})
 _SETTING: Final = {"name": "segment.jitter.ms", "value": "1000"}  # no scenario sets it
 
 
@@ -48,7 +46,7 @@ def _create_partitions(name: str, count: int) -> Call:
 def _alter_config(name: str) -> Call:
     kind = IncrementalAlterConfigsRequest.AlterConfigsResource
     resource = kind(
-        resource_type=TOPIC, resource_name=name, configs=[kind.AlterableConfig(config_operation=_SET, **_SETTING)]
+        resource_type=TOPIC, resource_name=name, configs=[kind.AlterableConfig(config_operation=SET, **_SETTING)]
     )
     return call(IncrementalAlterConfigsRequest, resources=[resource], validate_only=True)
 
@@ -62,7 +60,7 @@ def _lower_feature(wire: Wire, deadline_s: float) -> str | None:
 
 def _passing(answer: ApiMessage) -> str | None:
     error = _refusal(answer)
-    return error if error in _PASSING else None
+    return error if error in PASSING else None
 
 
 def _refusal(answer: ApiMessage) -> str | None:
