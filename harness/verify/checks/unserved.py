@@ -4,18 +4,18 @@ served them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from harness.model.documents.reads import Read, Refusal
 from harness.model.finding import Finding, Kind
 from harness.verify.addition import Addition, Order
-from harness.verify.engine.case import Case
+from harness.verify.engine.case import Case, Place
 from harness.verify.engine.known import Known
 from harness.verify.engine.rows import NOT_READ
 from harness.verify.promise import Check, Introduced
 from harness.verify.sentences import promise
-from harness.verify.unreadable import covering, unreadable
+from harness.verify.unreadable import Unreadable, covering, unreadable
 
 _DRAIN: Final = "drain"
 _GONE: Final = "OFFSET_OUT_OF_RANGE"  # it was deleted meanwhile, or `read_from` judges it
@@ -26,17 +26,17 @@ def _refused(known: Known) -> Addition:
     case = known.case
     if not case.complete or not case.nodes_were_up:
         return Addition()
-    return Addition(findings=[*_findings(known), *_of_probes(known)])
-
-
-def _findings(known: Known) -> Iterator[Finding]:
     spans = unreadable(known)
-    said: set[tuple[str, str, int]] = set()
+    return Addition(findings=[*_findings(known, spans), *_of_probes(known, spans)])
+
+
+def _findings(known: Known, spans: Sequence[Unreadable]) -> Iterator[Finding]:
+    said: set[Place] = set()
     for read in known.case.reads:
         refused, place = read.refused, read.place
         if refused is None or place in said:
             continue
-        if covering([span for span in spans if span.place == place], refused.offset, refused.offset + 1):
+        if _is_unreadable(spans, place, refused.offset):
             continue
         if read.kind == _DRAIN:
             records = sum(
@@ -60,14 +60,20 @@ def _findings(known: Known) -> Iterator[Finding]:
             yield _finding(known, read, refused, 1, who, "the leader served what is there")
 
 
-def _of_probes(known: Known) -> Iterator[Finding]:
+def _is_unreadable(spans: Sequence[Unreadable], place: Place, offset: int) -> bool:
+    return bool(covering([span for span in spans if span.place == place], offset, offset + 1))
+
+
+def _of_probes(known: Known, spans: Sequence[Unreadable]) -> Iterator[Finding]:
     """One finding for each partition in which a read from an offset was given nothing, and so were we. The drain was
     given what is there, so that the answer depends on where a read begins, or on how much it asks for."""
-    said: set[tuple[str, str, int]] = set()
+    said: set[Place] = set()
     for probe in known.case.cluster.probes_refused or ():
         drained = (read.position for read in known.case.reads if read.kind == _DRAIN and read.place == probe.place)
         refused = probe.refused
         if probe.place in said or refused.error == _GONE or refused.offset >= max(drained, default=0):
+            continue
+        if _is_unreadable(spans, probe.place, refused.offset):
             continue
         said.add(probe.place)
         seconds = (refused.last_ns - refused.first_ns) / 10**9
