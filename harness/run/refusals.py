@@ -1,5 +1,5 @@
 """Brokers that do not serve what is in their log: asked directly, where a read of the drain or a copy ended early, or
-a probe was given nothing."""
+a probe or a live reader was given nothing."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from harness.kafka.admin.fetch import Served
 from harness.model.clock import now_ns
-from harness.model.documents.cluster import ProbeRefused
+from harness.model.documents.cluster import ReadRefused
 from harness.model.documents.reads import Read, Refusal
-from harness.workload.drain.probes import Unanswered
+from harness.workload.consumers.unanswered import Unanswered
 
 # A client may stop for reasons of its own, and a leader may need time. After all attempts of the drain, and then a
 # minute of direct requests, the broker refuses.
@@ -29,7 +29,7 @@ class Brokers(Protocol):
     """An admin view, as far as it fetches."""
 
     def fetch(
-        self, topic: str, partition: int, offset: int, max_bytes: int, broker: int | None = None
+        self, topic: str, partition: int, offset: int, max_bytes: int, broker: int | None = None, min_bytes: int = 1
     ) -> Served | None:
         """The answer of the leader, or of this broker, to a fetch from an offset; None without one."""
         ...
@@ -41,26 +41,27 @@ def with_refusals(reads: Sequence[Read], brokers: Brokers, refused_s: float = RE
         return list(pool.map(lambda read: _with_refusal(read, brokers, refused_s), reads))
 
 
-def probes_refused(
-    probes: Sequence[Unanswered], brokers: Brokers, refused_s: float = REFUSED_S
-) -> tuple[ProbeRefused, ...]:
-    """Those of the first probes without an answer to which the leader, asked directly, gives no record either."""
+def reads_refused(
+    reads: Sequence[Unanswered], brokers: Brokers, refused_s: float = REFUSED_S
+) -> tuple[ReadRefused, ...]:
+    """Those of the first reads that were given nothing to which the leader, asked directly, gives no record either."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="refusals") as pool:
-        asked = pool.map(lambda probe: _refused_probe(probe, brokers, refused_s), probes[:_AT_ONCE])
+        asked = pool.map(lambda read: _refused(read, brokers, refused_s), reads[:_AT_ONCE])
         return tuple(found for found in asked if found is not None)
 
 
-def _refused_probe(probe: Unanswered, brokers: Brokers, refused_s: float) -> ProbeRefused | None:
-    (topic, partition), offset = probe.ask.place, probe.ask.offset
-    refusal = _refusal(lambda: brokers.fetch(topic, partition, offset, probe.max_bytes), offset, refused_s)
+def _refused(read: Unanswered, brokers: Brokers, refused_s: float) -> ReadRefused | None:
+    (topic, partition), offset, least, most = read.place, read.offset, read.min_bytes, read.max_bytes
+    refusal = _refusal(lambda: brokers.fetch(topic, partition, offset, most, min_bytes=least), offset, refused_s)
     if refusal is None:
         return None
-    return ProbeRefused(
+    return ReadRefused(
         topic=topic,
-        topic_id=probe.topic_id,
+        topic_id=read.topic_id,
         partition=partition,
-        reader=probe.reader,
-        max_bytes=probe.max_bytes,
+        reader=read.reader,
+        min_bytes=least,
+        max_bytes=most,
         refused=refusal,
     )
 

@@ -64,15 +64,16 @@ from harness.run.live_figures import LiveFigures
 from harness.run.offset_lookups import AnswerWaits, look_up, look_up_again, look_up_epochs
 from harness.run.position_sampler import PositionSampler
 from harness.run.recorded_parts import recorded_parts
-from harness.run.refusals import probes_refused, with_refusals
+from harness.run.refusals import reads_refused, with_refusals
 from harness.run.tier_probe import TierProbe
 from harness.workload.access import Access
 from harness.workload.consumers.catch_up import ALL_S, LEAST_S
 from harness.workload.consumers.live_readers import ReadContext
+from harness.workload.consumers.unanswered import Unanswered
 from harness.workload.drain.drain import DrainPlan, drain
 from harness.workload.drain.fetch_reads import DirectFetch
 from harness.workload.drain.probe_places import COMMIT, Ask, asks_of, logs_of, non_committing_groups
-from harness.workload.drain.probes import ProbeTimeouts, Unanswered, probe
+from harness.workload.drain.probes import ProbeTimeouts, probe
 from harness.workload.drain.replica_reads import ReadTimeouts
 from harness.workload.java.java_process import JavaClients
 from harness.workload.load import Load, LoadStats
@@ -518,7 +519,7 @@ def _read_the_rest(
         group_answers=tuple(load.group_answers()),
         group_resets=tuple(load.group_resets()),
         members_refused=tuple(load.members_refused()),
-        probes_refused=probes_refused(unanswered, admin),
+        reads_refused=reads_refused([*unanswered, *load.unanswered], admin),
         owned_twice=load.ownership.twice(),
         share_groups=tuple(record.share_groups),
         brokers=tuple(record.brokers),

@@ -23,7 +23,7 @@ from harness.model.waiting import wait_for
 from harness.workload.access import Access
 from harness.workload.admins.admin_load import AdminLoop
 from harness.workload.consumers.auto_commit import AutoReader
-from harness.workload.consumers.catch_up import ALL_S, let_catch_up, read_all
+from harness.workload.consumers.catch_up import ALL_S, behind, let_catch_up, read_all
 from harness.workload.consumers.consumer_group import GroupReader, group_lag
 from harness.workload.consumers.crashing_consumer import CrashingReader, Death
 from harness.workload.consumers.lagging_reader import Replay
@@ -33,6 +33,7 @@ from harness.workload.consumers.processing import ProcessorDeath, application_la
 from harness.workload.consumers.processor import ProcessorLoop
 from harness.workload.consumers.share_group import Acked, ShareReader
 from harness.workload.consumers.stuck_client import WHY
+from harness.workload.consumers.unanswered import Unanswered, of_reader
 from harness.workload.java.java_process import JavaClients
 from harness.workload.java.kafka_streams import StreamsLoop
 from harness.workload.meters import Mark, Meters
@@ -100,6 +101,7 @@ class Load:
         self.seed = seed
         self._scenario = scenario
         self.readers_waited: Settled | None = None  # the wait for readers, once it is over
+        self.unanswered: list[Unanswered] = []  # what they had not been given by then
         self._contract = contract_of(scenario)
         self._bootstrap = bootstrap
         self._bootstrap_isolated = bootstrap_isolated
@@ -183,7 +185,12 @@ class Load:
         stay = {name for name, topic in self._contract.topics.items() if topic.lasting} - changing
         acked = {place: offset for place, offset in self.meters.highest_acked().items() if place[0] in stay}
         readers = [r for r in self._readers.values() if not (r.spec.shares or r.spec.reset)]
-        return read_all(readers, acked, deadline_s)
+        waited = read_all(readers, acked, deadline_s)
+        self.unanswered = [
+            of_reader(spec, place, offset, self.targets[place[0]].topic_id)
+            for spec, place, offset in ([] if waited.ok else behind(readers, acked))
+        ]
+        return waited
 
     def stop_readers(self, deadline_s: float = ALL_S) -> None:
         """Waits for readers to catch up, then stops them. One that hung, died or read nothing is a doubt."""

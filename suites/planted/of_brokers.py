@@ -630,24 +630,25 @@ def unserved_below_the_high_watermark(copy: Copy) -> Expected:
     return fails([(Kind.UNSERVED.value, "plain", 1, None)], doubts=["not_reached"], by_documents=True)
 
 
-def _probe_refused(copy: Copy, error: str | None) -> None:
+def _read_refused(copy: Copy, error: str | None) -> None:
     """A leader gives nothing to a read in the middle of its log, and says that it has records."""
     first, *_ = copy.original.rows("probes", topic="plain", partition=1)
     end = _offset_from_end(copy, 0)
     probe = {name: first[name] for name in ("topic", "topic_id", "partition", "reader")}
+    sizes = {"min_bytes": 1, "max_bytes": 1000}
     with copy.document("cluster") as cluster:
-        cluster["probes_refused"] = [probe | {"max_bytes": 1000, "refused": _answered(end - 5, error, end)}]
+        cluster["reads_refused"] = [probe | sizes | {"refused": _answered(end - 5, error, end)}]
 
 
 @plant
 def unserved_from_an_offset(copy: Copy) -> Expected:
-    _probe_refused(copy, None)
+    _read_refused(copy, None)
     return fails([(Kind.UNSERVED.value, "plain", 1, None)], by_documents=True)
 
 
 @plant
 def near_unserved_from_an_offset_that_is_deleted(copy: Copy) -> Expected:
-    _probe_refused(copy, "OFFSET_OUT_OF_RANGE")
+    _read_refused(copy, "OFFSET_OUT_OF_RANGE")
     return passes()
 
 

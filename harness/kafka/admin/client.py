@@ -150,14 +150,14 @@ class AdminView:
         return admin_offsets.tiered_replicas(self._wire, self.partitions(topics))
 
     def fetch(
-        self, topic: str, partition: int, offset: int, max_bytes: int, broker: int | None = None
+        self, topic: str, partition: int, offset: int, max_bytes: int, broker: int | None = None, min_bytes: int = 1
     ) -> Served | None:
         """The answer of the leader, or of this broker, to a consumer's fetch from an offset; None without a leader or
         an answer."""
         if broker is None:
             broker = next((s.leader for s in self.partitions([topic]) if s.partition == partition), -1)
         try:
-            return fetch(self._wire, broker, topic, partition, offset, max_bytes) if broker >= 0 else None
+            return fetch(self._wire, broker, topic, partition, offset, max_bytes, min_bytes) if broker >= 0 else None
         except Unanswered:
             return None
 

@@ -38,20 +38,24 @@ class Served:
     high_watermark: int = -1
 
 
-def fetch(wire: Wire, broker: int, topic: str, partition: int, offset: int, max_bytes: int) -> Served:
+def fetch(
+    wire: Wire, broker: int, topic: str, partition: int, offset: int, max_bytes: int, min_bytes: int = 1
+) -> Served:
     """The broker's answer to a consumer's fetch. Unanswered when there is no answer in time."""
-    return served(wire.ask(broker, fetch_call(topic, partition, offset, max_bytes), FETCH_S))
+    return served(wire.ask(broker, fetch_call(topic, partition, offset, max_bytes, min_bytes=min_bytes), FETCH_S))
 
 
-def fetch_call(topic: str, partition: int, offset: int, max_bytes: int, wait_ms: int = _WAIT_MS) -> Call:
-    """A consumer's fetch. wait_ms: how long the broker waits for a first record."""
+def fetch_call(
+    topic: str, partition: int, offset: int, max_bytes: int, wait_ms: int = _WAIT_MS, min_bytes: int = 1
+) -> Call:
+    """A consumer's fetch. wait_ms: how long the broker waits for so many bytes."""
     fetch_topic = FetchRequest.FetchTopic
     return call(
         FetchRequest,
         _NEWEST_FETCH,
         replica_id=_CONSUMER,
         max_wait_ms=wait_ms,
-        min_bytes=1,
+        min_bytes=min_bytes,
         max_bytes=max_bytes,
         isolation_level=0,
         session_id=0,

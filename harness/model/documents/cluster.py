@@ -118,11 +118,12 @@ class OwnedTwice(OfPlace, frozen=True, kw_only=True):
     ] = None
 
 
-class ProbeRefused(OfPartition, frozen=True, kw_only=True):
-    """A read from an offset of the log that was given nothing, twice, and then the leader gave nothing either."""
+class ReadRefused(OfPartition, frozen=True, kw_only=True):
+    """A probe, or a live reader at the end of the load, that was given nothing. Then the leader gave nothing either."""
 
-    reader: Annotated[str, meaning("as in `probes`")]
-    max_bytes: Annotated[int, meaning("how much the reader, and then the harness, asked for at most")]
+    reader: Annotated[str, meaning("the reader")]
+    min_bytes: Annotated[int, meaning("how much the reader, and then the harness, asked for at least")]
+    max_bytes: Annotated[int, meaning("how much they asked for at most")]
     refused: Annotated[Refusal, meaning("what the leader answered at that offset")]
 
 
@@ -200,8 +201,8 @@ class ClusterReports(Record, frozen=True, kw_only=True):
     owned_twice: Annotated[
         tuple[OwnedTwice, ...], meaning("partitions that two members of a group had at once: `group_unsettled`")
     ] = ()
-    probes_refused: Annotated[
-        tuple[ProbeRefused, ...] | None,
+    reads_refused: Annotated[
+        tuple[ReadRefused, ...] | None,
         meaning("of the first ones that were given nothing; absent = their leaders were not asked"),
     ] = None
     members_refused: Annotated[

@@ -27,7 +27,7 @@ def _refused(known: Known) -> Addition:
     if not case.complete or not case.nodes_were_up:
         return Addition()
     spans = unreadable(known)
-    return Addition(findings=[*_findings(known, spans), *_of_probes(known, spans)])
+    return Addition(findings=[*_findings(known, spans), *_of_readers(known, spans)])
 
 
 def _findings(known: Known, spans: Sequence[Unreadable]) -> Iterator[Finding]:
@@ -64,32 +64,32 @@ def _is_unreadable(spans: Sequence[Unreadable], place: Place, offset: int) -> bo
     return bool(covering([span for span in spans if span.place == place], offset, offset + 1))
 
 
-def _of_probes(known: Known, spans: Sequence[Unreadable]) -> Iterator[Finding]:
-    """One finding for each partition in which a read from an offset was given nothing, and so were we. The drain was
+def _of_readers(known: Known, spans: Sequence[Unreadable]) -> Iterator[Finding]:
+    """One finding for each partition in which a reader was given nothing at an offset, and so were we. The drain was
     given what is there, so that the answer depends on where a read begins, or on how much it asks for."""
     said: set[Place] = set()
-    for probe in known.case.cluster.probes_refused or ():
-        drained = (read.position for read in known.case.reads if read.kind == _DRAIN and read.place == probe.place)
-        refused = probe.refused
-        if probe.place in said or refused.error == _GONE or refused.offset >= max(drained, default=0):
+    for read in known.case.cluster.reads_refused or ():
+        place, refused = read.place, read.refused
+        drained = (one.position for one in known.case.reads if one.kind == _DRAIN and one.place == place)
+        if place in said or refused.error == _GONE or refused.offset >= max(drained, default=0):
             continue
-        if _is_unreadable(spans, probe.place, refused.offset):
+        if _is_unreadable(spans, place, refused.offset):
             continue
-        said.add(probe.place)
+        said.add(place)
         seconds = (refused.last_ns - refused.first_ns) / 10**9
         yield Finding(
             kind=Kind.UNSERVED,
-            topic=probe.topic,
-            topic_id=probe.topic_id,
-            partition=probe.partition,
+            topic=read.topic,
+            topic_id=read.topic_id,
+            partition=read.partition,
             offset_first=refused.offset,
-            reader=probe.reader,
+            reader=read.reader,
             detail=(
                 f"a read from offset {refused.offset} was given nothing; then the leader was asked for it for "
-                f"{seconds:.0f} s, for at most {probe.max_bytes:,} bytes, and answered {_answered(refused)}; the read "
-                "of the whole log was given what is there"
+                f"{seconds:.0f} s, for {read.min_bytes:,} to {read.max_bytes:,} bytes, and answered "
+                f"{_answered(refused)}; the read of the whole log was given what is there"
             ),
-            contract=promise(Kind.UNSERVED, probe.topic, None, known.case.contract),
+            contract=promise(Kind.UNSERVED, read.topic, None, known.case.contract),
         )
 
 

@@ -55,6 +55,16 @@ def read_all(readers: Collection[Reading], acked: Mapping[Place, int], deadline_
     return settled(pending, what=what, deadline_s=deadline_s)
 
 
+def behind(readers: Collection[Reading], acked: Mapping[Place, int]) -> list[tuple[Reader, Place, int]]:
+    """Single readers that have not read up to these offsets, each with the offset that it wants next."""
+    return [
+        (reader.spec, place, position)
+        for reader in readers
+        for place, position in reader.positions.items()
+        if reader.spec.group is None and position <= acked.get(place, -1)
+    ]
+
+
 def _lags(readers: Collection[Reading], acked: Mapping[Place, int]) -> list[dict[str, int]]:
     """The lag of each single reader and each group that has one."""
     by_group = sorted(readers, key=_group_of)

@@ -26,6 +26,7 @@ from harness.model.schemas import ISOLATIONS
 from harness.model.wait_budget import WaitBudget
 from harness.workload.consumers.consumer_group import CLASSIC
 from harness.workload.consumers.live_readers import EOF, JUMPS, ReadContext
+from harness.workload.consumers.unanswered import Unanswered
 from harness.workload.drain.probe_places import COMMIT, Ask, Logs
 from harness.workload.records.observations import Observer
 from harness.workload.settings import consumer_settings
@@ -82,16 +83,6 @@ class Answer:
     def nothing(self) -> bool:
         """Whether there was no answer at all."""
         return self.reported == SILENT and not self.records
-
-
-@dataclass(frozen=True, slots=True)
-class Unanswered:
-    """A read without an answer. max_bytes: how much it asked for at most."""
-
-    reader: str
-    ask: Ask
-    topic_id: str
-    max_bytes: int
 
 
 def probe(
@@ -169,8 +160,11 @@ class Prober:
     def unanswered(self) -> list[Unanswered]:
         """Its reads that were given nothing."""
         ids, max_bytes = self._context.topic_ids, _FETCH_BYTES[self._isolation]
-        asks = [answer.ask for _, answer in self._answers if answer.nothing]
-        return [Unanswered(self.name, ask, ids[ask.place[0]], max_bytes) for ask in asks]
+        return [
+            Unanswered(reader=self.name, place=place, offset=a.ask.offset, topic_id=ids[place[0]], max_bytes=max_bytes)
+            for _, a in self._answers
+            if a.nothing and (place := a.ask.place)
+        ]
 
     def run(self, bundle: BundleWriter) -> list[dict[str, object]]:
         """Reads, and returns the rows of `probes`."""

@@ -9,7 +9,8 @@ import pytest
 from harness.model.place import Place
 from harness.model.scenario.scenario import Reader
 from harness.workload.consumers import catch_up
-from harness.workload.consumers.catch_up import let_catch_up, read_all
+from harness.workload.consumers.catch_up import behind, let_catch_up, read_all
+from harness.workload.consumers.unanswered import of_reader
 
 
 @dataclass
@@ -90,3 +91,17 @@ def test_a_reader_that_stops_short_of_the_end_is_named_with_its_lag() -> None:
     waited = read_all(group, {("t", 0): 2}, 0.1)
     assert not waited.ok
     assert "t/0: 2" in waited.last_seen
+
+
+def test_single_readers_that_are_behind_are_named_with_the_offset_that_they_want(clock: Clock) -> None:
+    readers = [At(clock, "done", [0, 0, 0]), At(clock, "short", [0, 0]), At(clock, "member", [0], group="g")]
+    assert [(spec.name, *rest) for spec, *rest in behind(readers, {("t", 0): 2})] == [("short", ("t", 0), 2)]
+
+
+@pytest.mark.parametrize(
+    ("config", "sizes"),
+    [({}, (1, 1 << 20)), ({"fetch.min.bytes": "5000", "max.partition.fetch.bytes": "9000"}, (5000, 9000))],
+)
+def test_what_a_reader_asked_for_is_that_of_its_settings(config: dict[str, str], sizes: tuple[int, int]) -> None:
+    read = of_reader(Reader(name="r", topics=("t",), config=config), ("t", 0), 7, "id")
+    assert (read.reader, read.offset, read.min_bytes, read.max_bytes) == ("r", 7, *sizes)
