@@ -7,10 +7,10 @@ from typing import Final
 
 from harness.model.place import Place
 from harness.model.scenario.scenario import Reader
+from harness.workload.settings import reader_settings
 
-# Settings of consumers with their defaults, which are those of both clients.
-_MIN_BYTES: Final = ("fetch.min.bytes", "1")
-_MAX_BYTES: Final = ("max.partition.fetch.bytes", "1048576")
+# The default of both clients.
+_MAX_BYTES: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,5 +27,12 @@ class Unanswered:
 
 def of_reader(spec: Reader, place: Place, offset: int, topic_id: str) -> Unanswered:
     """That of a live reader that is not given what was acknowledged."""
-    least, most = (int(spec.config.get(name, default)) for name, default in (_MIN_BYTES, _MAX_BYTES))
-    return Unanswered(reader=spec.name, place=place, offset=offset, topic_id=topic_id, min_bytes=least, max_bytes=most)
+    settings = reader_settings(spec, "", "", {})
+    return Unanswered(
+        reader=spec.name,
+        place=place,
+        offset=offset,
+        topic_id=topic_id,
+        min_bytes=int(str(settings["fetch.min.bytes"])),
+        max_bytes=int(str(settings.get("max.partition.fetch.bytes", _MAX_BYTES))),
+    )

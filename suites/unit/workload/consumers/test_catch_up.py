@@ -100,7 +100,7 @@ def test_single_readers_that_are_behind_are_named_with_the_offset_that_they_want
 
 @pytest.mark.parametrize(
     ("config", "sizes"),
-    [({}, (1, 1 << 20)), ({"fetch.min.bytes": "5000", "max.partition.fetch.bytes": "9000"}, (5000, 9000))],
+    [({}, (65_536, 1 << 20)), ({"fetch.min.bytes": "5000", "max.partition.fetch.bytes": "9000"}, (5000, 9000))],
 )
 def test_what_a_reader_asked_for_is_that_of_its_settings(config: dict[str, str], sizes: tuple[int, int]) -> None:
     read = of_reader(Reader(name="r", topics=("t",), config=config), ("t", 0), 7, "id")
