@@ -14,7 +14,7 @@ from harness.kafka.admin.fetch import Served
 from harness.model.clock import now_ns
 from harness.model.documents.cluster import ReadRefused
 from harness.model.documents.reads import Read, Refusal
-from harness.workload.consumers.unanswered import Unanswered
+from harness.workload.consumers.unserved_reads import UnservedRead
 
 # A client may stop for reasons of its own, and a leader may need time. After all attempts of the drain, and then a
 # minute of direct requests, the broker refuses.
@@ -42,7 +42,7 @@ def with_refusals(reads: Sequence[Read], brokers: Brokers, refused_s: float = RE
 
 
 def reads_refused(
-    reads: Sequence[Unanswered], brokers: Brokers, refused_s: float = REFUSED_S
+    reads: Sequence[UnservedRead], brokers: Brokers, refused_s: float = REFUSED_S
 ) -> tuple[ReadRefused, ...]:
     """Those of the first reads that were given nothing to which the leader, asked directly, gives no record either."""
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="refusals") as pool:
@@ -50,7 +50,7 @@ def reads_refused(
         return tuple(found for found in asked if found is not None)
 
 
-def _refused(read: Unanswered, brokers: Brokers, refused_s: float) -> ReadRefused | None:
+def _refused(read: UnservedRead, brokers: Brokers, refused_s: float) -> ReadRefused | None:
     (topic, partition), offset, least, most = read.place, read.offset, read.min_bytes, read.max_bytes
     refusal = _refusal(lambda: brokers.fetch(topic, partition, offset, most, min_bytes=least), offset, refused_s)
     if refusal is None:

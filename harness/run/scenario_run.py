@@ -69,7 +69,7 @@ from harness.run.tier_probe import TierProbe
 from harness.workload.access import Access
 from harness.workload.consumers.catch_up import ALL_S, LEAST_S
 from harness.workload.consumers.live_readers import ReadContext
-from harness.workload.consumers.unanswered import Unanswered
+from harness.workload.consumers.unserved_reads import UnservedRead
 from harness.workload.drain.drain import DrainPlan, drain
 from harness.workload.drain.fetch_reads import DirectFetch
 from harness.workload.drain.probe_places import COMMIT, Ask, asks_of, logs_of, non_committing_groups
@@ -511,7 +511,7 @@ def _read_the_rest(
     for damage in disks.damage:
         record.doubt(DoubtName.DISK_DAMAGE, damage)
     look_up_again(admin, topics, bundle, none, waits, holed)
-    unanswered = _read_from_anywhere(record, load, reads, say)
+    unserved = _read_from_anywhere(record, load, reads, say)
     record.reported = ClusterReports(
         snapshots=tuple(record.snapshots),
         lineages=disks.lineages,
@@ -519,7 +519,7 @@ def _read_the_rest(
         group_answers=tuple(load.group_answers()),
         group_resets=tuple(load.group_resets()),
         members_refused=tuple(load.members_refused()),
-        reads_refused=reads_refused([*unanswered, *load.unanswered], admin),
+        reads_refused=reads_refused([*unserved, *load.unserved], admin),
         owned_twice=load.ownership.twice(),
         share_groups=tuple(record.share_groups),
         brokers=tuple(record.brokers),
@@ -573,10 +573,10 @@ def _observer_bootstrap(record: _Record) -> str:
     return record.cluster.bootstrap() if record.access.settings else record.cluster.bootstrap_direct()
 
 
-def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Read], say: Say) -> list[Unanswered]:
+def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Read], say: Say) -> list[UnservedRead]:
     """Reads from offsets at which no reader has begun: inside batches and segments, and at committed offsets.
 
-    A read that is never answered, or for which there is no time, is a doubt. Returns the former.
+    A read that is given nothing, or for which there is no time, is a doubt. Returns those that were given nothing.
     """
     say("reading from anywhere")
     logs, bundle = logs_of(reads), record.bundle
@@ -594,7 +594,7 @@ def _read_from_anywhere(record: _Record, load: Load, reads: Sequence[Read], say:
             asks.setdefault(place, []).append(Ask(place, row.offset, COMMIT))
         elif row.topic not in groups.setdefault(row.group, []):
             groups[row.group].append(row.topic)
-    doubts, unanswered = probe(asks, groups, logs, context, bundle, ProbeTimeouts().within(record.budget))
+    doubts, unserved = probe(asks, groups, logs, context, bundle, ProbeTimeouts().within(record.budget))
     for name, text in doubts:
         record.doubt(name, text)
-    return unanswered
+    return unserved

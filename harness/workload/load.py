@@ -33,7 +33,7 @@ from harness.workload.consumers.processing import ProcessorDeath, application_la
 from harness.workload.consumers.processor import ProcessorLoop
 from harness.workload.consumers.share_group import Acked, ShareReader
 from harness.workload.consumers.stuck_client import WHY
-from harness.workload.consumers.unanswered import Unanswered, of_reader
+from harness.workload.consumers.unserved_reads import UnservedRead
 from harness.workload.java.java_process import JavaClients
 from harness.workload.java.kafka_streams import StreamsLoop
 from harness.workload.meters import Mark, Meters
@@ -43,6 +43,7 @@ from harness.workload.producers.recording_producer import ProducerContext, Recor
 from harness.workload.producers.streams import Numbers
 from harness.workload.producers.transactions import SteppedTransactionLoop, TransactionLoop, TxnTables
 from harness.workload.readiness import bootstrap_of, check, close_s_of, segment_bytes_of
+from harness.workload.settings import reader_settings
 
 _CLOSE_MARGIN_S: Final = 10.0
 
@@ -101,7 +102,7 @@ class Load:
         self.seed = seed
         self._scenario = scenario
         self.readers_waited: Settled | None = None  # the wait for readers, once it is over
-        self.unanswered: list[Unanswered] = []  # what they had not been given by then
+        self.unserved: list[UnservedRead] = []  # what they had not been given by then
         self._contract = contract_of(scenario)
         self._bootstrap = bootstrap
         self._bootstrap_isolated = bootstrap_isolated
@@ -186,8 +187,10 @@ class Load:
         acked = {place: offset for place, offset in self.meters.highest_acked().items() if place[0] in stay}
         readers = [r for r in self._readers.values() if not (r.spec.shares or r.spec.reset)]
         waited = read_all(readers, acked, deadline_s)
-        self.unanswered = [
-            of_reader(spec, place, offset, self.targets[place[0]].topic_id)
+        self.unserved = [
+            UnservedRead.of(
+                spec.name, place, offset, self.targets[place[0]].topic_id, reader_settings(spec, "", "", {})
+            )
             for spec, place, offset in ([] if waited.ok else behind(readers, acked))
         ]
         return waited

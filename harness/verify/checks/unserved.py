@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from harness.model.documents.cluster import ReadRefused
 from harness.model.documents.reads import Read, Refusal
 from harness.model.finding import Finding, Kind
 from harness.verify.addition import Addition, Order
@@ -53,11 +54,13 @@ def _findings(known: Known, spans: Sequence[Unreadable]) -> Iterator[Finding]:
                     if records
                     else "so it hides what is committed"
                 )
-                yield _finding(known, read, refused, records or committed, "the leader", left)
+                detail = _ended_early(refused, "the leader", left)
+                yield _finding(known, read, detail, offset=refused.offset, count=records or committed)
         elif _must_serve(known.case, read, refused.offset):
             said.add(place)
             who = f"broker {read.replica}, a replica in sync,"
-            yield _finding(known, read, refused, 1, who, "the leader served what is there")
+            detail = _ended_early(refused, who, "the leader served what is there")
+            yield _finding(known, read, detail, offset=refused.offset)
 
 
 def _is_unreadable(spans: Sequence[Unreadable], place: Place, offset: int) -> bool:
@@ -76,21 +79,12 @@ def _of_readers(known: Known, spans: Sequence[Unreadable]) -> Iterator[Finding]:
         if _is_unreadable(spans, place, refused.offset):
             continue
         said.add(place)
-        seconds = (refused.last_ns - refused.first_ns) / 10**9
-        yield Finding(
-            kind=Kind.UNSERVED,
-            topic=read.topic,
-            topic_id=read.topic_id,
-            partition=read.partition,
-            offset_first=refused.offset,
-            reader=read.reader,
-            detail=(
-                f"a read from offset {refused.offset} was given nothing; then the leader was asked for it for "
-                f"{seconds:.0f} s, for {read.min_bytes:,} to {read.max_bytes:,} bytes, and answered "
-                f"{_answered(refused)}; the read of the whole log was given what is there"
-            ),
-            contract=promise(Kind.UNSERVED, read.topic, None, known.case.contract),
+        detail = (
+            f"a read from offset {refused.offset} was given nothing; then the leader was asked for it for "
+            f"{_asked_s(refused):.0f} s, for {read.min_bytes:,} to {read.max_bytes:,} bytes, and answered "
+            f"{_answered(refused)}; the read of the whole log was given what is there"
         )
+        yield _finding(known, read, detail, offset=refused.offset, reader=read.reader)
 
 
 def _must_serve(case: Case, read: Read, offset: int) -> bool:
@@ -105,21 +99,31 @@ def _must_serve(case: Case, read: Read, offset: int) -> bool:
     return any(log.broker == read.replica and log.log_start <= offset < log.log_end for log in state.logs)
 
 
-def _finding(known: Known, read: Read, refused: Refusal, count: int, who: str, left: str) -> Finding:
-    seconds = (refused.last_ns - refused.first_ns) / 10**9
+def _finding(
+    known: Known, read: Read | ReadRefused, detail: str, *, offset: int, count: int = 1, reader: str | None = None
+) -> Finding:
     return Finding(
         kind=Kind.UNSERVED,
         topic=read.topic,
         topic_id=read.topic_id,
         partition=read.partition,
-        offset_first=refused.offset,
+        offset_first=offset,
         count=count,
-        detail=(
-            f"after the read had ended early, {who} was asked for offset {refused.offset} for {seconds:.0f} s and "
-            f"answered {_answered(refused)}; {left}"
-        ),
+        reader=reader,
+        detail=detail,
         contract=promise(Kind.UNSERVED, read.topic, None, known.case.contract),
     )
+
+
+def _ended_early(refused: Refusal, who: str, left: str) -> str:
+    return (
+        f"after the read had ended early, {who} was asked for offset {refused.offset} for {_asked_s(refused):.0f} s "
+        f"and answered {_answered(refused)}; {left}"
+    )
+
+
+def _asked_s(refused: Refusal) -> float:
+    return (refused.last_ns - refused.first_ns) / 10**9
 
 
 def _answered(refused: Refusal) -> str:

@@ -24,8 +24,8 @@ class Ownership:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._owners: defaultdict[tuple[str, Place], set[str]] = defaultdict(set)
-        self._held_ns: dict[tuple[str, Place, str], int] = {}  # by owner, see `holds`
+        # By owner: since when it holds the partition; None = not yet.
+        self._owners: defaultdict[tuple[str, Place], dict[str, int | None]] = defaultdict(dict)
         # By the former member: when another one got the partition, and which one.
         self._taken: dict[tuple[str, Place, str], tuple[int, str]] = {}
         self._twice: list[OwnedTwice] = []
@@ -35,15 +35,17 @@ class Ownership:
         at_ns = now_ns()
         with self._lock:
             for place in places:
-                for former in self._owners[group, place] - {member}:
+                for former in self._owners[group, place].keys() - {member}:
                     self._taken.setdefault((group, place, former), (at_ns, member))
-                self._owners[group, place].add(member)
+                self._owners[group, place][member] = None
 
     def holds(self, group: str, member: str, places: Iterable[Place]) -> None:
         """A member has taken the partitions that it was assigned, so its client is about to report them."""
         at_ns = now_ns()
         with self._lock:
-            self._held_ns |= {(group, place, member): at_ns for place in places}
+            for place in places:
+                if member in self._owners[group, place]:
+                    self._owners[group, place][member] = at_ns
 
     def gave_up(self, group: str, member: str, places: Iterable[Place]) -> None:
         """A member was asked to give partitions up, and is about to answer that it did."""
@@ -60,7 +62,7 @@ class Ownership:
                             partition=partition,
                             member=member,
                             next_member=taken[1],
-                            held_ns=self._held_ns.get((group, place, member)),
+                            held_ns=self._owners[group, place].get(member),
                             from_ns=taken[0],
                             until_ns=at_ns,
                         )
@@ -79,6 +81,5 @@ class Ownership:
             return tuple(self._twice)
 
     def _forget(self, group: str, member: str, place: Place) -> None:
-        self._owners[group, place].discard(member)
+        self._owners[group, place].pop(member, None)
         self._taken.pop((group, place, member), None)
-        self._held_ns.pop((group, place, member), None)

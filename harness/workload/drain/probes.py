@@ -26,7 +26,7 @@ from harness.model.schemas import ISOLATIONS
 from harness.model.wait_budget import WaitBudget
 from harness.workload.consumers.consumer_group import CLASSIC
 from harness.workload.consumers.live_readers import EOF, JUMPS, ReadContext
-from harness.workload.consumers.unanswered import Unanswered
+from harness.workload.consumers.unserved_reads import UnservedRead
 from harness.workload.drain.probe_places import COMMIT, Ask, Logs
 from harness.workload.records.observations import Observer
 from harness.workload.settings import consumer_settings
@@ -92,7 +92,7 @@ def probe(
     context: ReadContext,
     bundle: BundleWriter,
     timeouts: ProbeTimeouts | None = None,
-) -> tuple[list[tuple[DoubtName, str]], list[Unanswered]]:
+) -> tuple[list[tuple[DoubtName, str]], list[UnservedRead]]:
     """Reads from all planned offsets; writes `probes`, and the records into `observations`.
 
     `groups`: the topics of each group that a probe joins. Returns a doubt for each read without an answer, and these
@@ -112,7 +112,7 @@ def probe(
         table.append(row)
     table.close()
     doubts = doubts_of(rows, [prober for prober in probers if logs.starts], cut_short=timeouts.cut_short)
-    return doubts, [unanswered for prober in probers for unanswered in prober.unanswered]
+    return doubts, [read for prober in probers for read in prober.unserved]
 
 
 def doubts_of(
@@ -157,14 +157,11 @@ class Prober:
         return len(self._answers)
 
     @property
-    def unanswered(self) -> list[Unanswered]:
+    def unserved(self) -> list[UnservedRead]:
         """Its reads that were given nothing."""
-        ids, max_bytes = self._context.topic_ids, _FETCH_BYTES[self._isolation]
-        return [
-            Unanswered(reader=self.name, place=place, offset=a.ask.offset, topic_id=ids[place[0]], max_bytes=max_bytes)
-            for _, a in self._answers
-            if a.nothing and (place := a.ask.place)
-        ]
+        asks = [answer.ask for _, answer in self._answers if answer.nothing]
+        ids, settings = self._context.topic_ids, self._settings()
+        return [UnservedRead.of(self.name, ask.place, ask.offset, ids[ask.place[0]], settings) for ask in asks]
 
     def run(self, bundle: BundleWriter) -> list[dict[str, object]]:
         """Reads, and returns the rows of `probes`."""

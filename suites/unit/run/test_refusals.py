@@ -8,9 +8,10 @@ from msgspec import structs
 from harness.kafka.admin.fetch import Served
 from harness.model.documents.reads import Read, ReadKind
 from harness.run import refusals
-from harness.workload.consumers.unanswered import Unanswered
+from harness.workload.consumers.unserved_reads import UnservedRead
 
 ERROR, EMPTY, RECORDS = Served("UNKNOWN_SERVER_ERROR", b""), Served(None, b"", 5), Served(None, b"batch", 9)
+PROBE = UnservedRead(reader="probe-committed", place=("t", 0), offset=5, topic_id="i", min_bytes=1, max_bytes=1000)
 
 
 def read(position: int, kind: ReadKind = "drain", start: int = 0) -> Read:
@@ -106,13 +107,11 @@ def test_a_read_that_was_cut_short_may_have_ended_before_a_gap(error: str, refus
 
 
 def test_a_probe_that_its_leader_refuses_too_is_told() -> None:
-    probe = Unanswered(reader="probe-committed", place=("t", 0), offset=5, topic_id="i", max_bytes=1000)
-    (found,) = refusals.reads_refused([probe], Leader(EMPTY), 0.05)
+    (found,) = refusals.reads_refused([PROBE], Leader(EMPTY), 0.05)
     assert (found.place, found.reader, found.max_bytes) == (("t", "i", 0), "probe-committed", 1000)
     assert (found.refused.offset, found.refused.high_watermark) == (5, 5)
 
 
 @pytest.mark.parametrize("answers", [(EMPTY, RECORDS), (None,)])
 def test_a_probe_that_is_served_at_last_or_never_answered_is_not_told(answers: tuple[Served | None, ...]) -> None:
-    probe = Unanswered(reader="probe-committed", place=("t", 0), offset=5, topic_id="i", max_bytes=1000)
-    assert refusals.reads_refused([probe], Leader(*answers), 0.05) == ()
+    assert refusals.reads_refused([PROBE], Leader(*answers), 0.05) == ()

@@ -10,7 +10,8 @@ from harness.model.place import Place
 from harness.model.scenario.scenario import Reader
 from harness.workload.consumers import catch_up
 from harness.workload.consumers.catch_up import behind, let_catch_up, read_all
-from harness.workload.consumers.unanswered import of_reader
+from harness.workload.consumers.unserved_reads import UnservedRead
+from harness.workload.settings import reader_settings
 
 
 @dataclass
@@ -103,5 +104,6 @@ def test_single_readers_that_are_behind_are_named_with_the_offset_that_they_want
     [({}, (65_536, 1 << 20)), ({"fetch.min.bytes": "5000", "max.partition.fetch.bytes": "9000"}, (5000, 9000))],
 )
 def test_what_a_reader_asked_for_is_that_of_its_settings(config: dict[str, str], sizes: tuple[int, int]) -> None:
-    read = of_reader(Reader(name="r", topics=("t",), config=config), ("t", 0), 7, "id")
+    settings = reader_settings(Reader(name="r", topics=("t",), config=config), "", "", {})
+    read = UnservedRead.of("r", ("t", 0), 7, "id", settings)
     assert (read.reader, read.offset, read.min_bytes, read.max_bytes) == ("r", 7, *sizes)
